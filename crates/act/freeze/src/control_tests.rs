@@ -97,7 +97,12 @@ fn freezing_is_not_frozen_and_frozen_is_confirmed_when_it_is_said() {
     let (dir, control) = fake_v1("FREEZING\n");
     assert_eq!(control.state().unwrap(), State::Freezing);
     let answer = dir.path().join("answer");
+    let command = dir.path().join("freezer.state");
     let kernel = thread::spawn(move || {
+        let end = now() + Nanos::from_secs(10);
+        while now() < end && !fs::read_to_string(&command).unwrap().contains("FROZEN") {
+            thread::sleep(Duration::from_micros(200));
+        }
         thread::sleep(Duration::from_millis(20));
         say(&answer, "FROZEN\n\n\n");
     });

@@ -83,6 +83,12 @@ fn check(found: &Explained) -> Result<(), TestCaseError> {
             program.total.get()
         );
     }
+    let path = &program.path;
+    let sources = path.sources.iter().map(|(_, time)| time.get());
+    let parts = sources.sum::<u64>() + path.computing.get() + path.communicating.get();
+    prop_assert_eq!(parts, program.total.get());
+    let ranks: u64 = path.ranks.iter().map(|(_, time)| time.get()).sum();
+    prop_assert_eq!(ranks, program.total.get());
     let all: u64 = program.waits.iter().map(|w| w.time.get()).sum();
     let ranks: u64 = program.ranks_time.iter().map(|t| t.waiting.get()).sum();
     prop_assert_eq!(all, ranks);

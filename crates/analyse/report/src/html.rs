@@ -17,6 +17,7 @@ mod markup;
 mod matrix;
 mod noise;
 mod opening;
+mod path;
 mod pieces;
 mod placement;
 mod placement_chart;
@@ -209,6 +210,11 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
         add("ranks", "Ranks", ranks::time(manifest, program));
         let html = waits::section(manifest, findings, program, drawn.lanes.is_some(), whole);
         add("waits", "Waits", html);
+        add(
+            "path",
+            "Run time",
+            path::section(manifest, findings, program),
+        );
     }
     add(
         "sources",

@@ -3,10 +3,12 @@
 
 use crate::facts::source_name;
 use crate::number::{capitalised, plain};
-use idlewave_run::findings::{Findings, ProgramFindings, RankTime, SourceFinding, WaitFinding};
+use idlewave_run::findings::{
+    Findings, PathFinding, ProgramFindings, RankTime, SourceFinding, WaitFinding,
+};
 use idlewave_run::{ClockSheet, Manifest, NodeSheet, PhaseKind, Priority, SourceKind, TraceMode};
 use idlewave_units::show::percent;
-use idlewave_units::{Nanos, Rank, counted};
+use idlewave_units::{Nanos, Rank, counted, grouped};
 use std::collections::BTreeMap;
 
 /// Below this share of the ranks' time, waiting is not worth hunting.
@@ -80,12 +82,27 @@ pub(crate) fn program_trace(manifest: &Manifest) -> Option<&'static str> {
     let format = |counter: &str| match counter {
         ClockSheet::PARAVER => Some("Paraver"),
         ClockSheet::OTF2 => Some("OTF2"),
+        ClockSheet::KINETO => Some("PyTorch"),
         _ => None,
     };
     let mut nodes = manifest.nodes.iter();
     nodes
         .find_map(|n| format(&n.clock.counter))
         .filter(|_| is_imported(manifest))
+}
+
+/// Whether the program's calls are of MPI, not of another library.
+pub(crate) fn calls_mpi(program: &ProgramFindings) -> bool {
+    let mut operations = program.operations.iter();
+    program.operations.is_empty() || operations.any(|o| o.name.starts_with("MPI_"))
+}
+
+/// What the analysed time of a program is.
+pub(crate) fn analysed(program: &ProgramFindings) -> &'static str {
+    match calls_mpi(program) {
+        true => "between MPI_Init and MPI_Finalize",
+        false => "from the first call to the last",
+    }
 }
 
 /// What an imported run without MPI calls is; `None` if idlewave recorded it.
@@ -319,6 +336,38 @@ pub(crate) fn time_sentence(manifest: &Manifest, program: &ProgramFindings) -> O
         percent(s.waiting),
         percent(s.communicating),
     ))
+}
+
+/// What the computing part of the critical path holds.
+pub(crate) fn path_computing(manifest: &Manifest, program: &ProgramFindings) -> &'static str {
+    let taken = shares(manifest, &program.ranks_time).and_then(|s| s.taken);
+    match taken {
+        Some(_) => "computing",
+        None => "computing, or off the CPU",
+    }
+}
+
+/// Most ranks named as those that the critical path spends its time on.
+const PATH_RANKS: usize = 3;
+
+/// Through which ranks the critical path goes, as a sentence.
+pub(crate) fn path_ranks(program: &ProgramFindings, path: &PathFinding) -> String {
+    let total = program.total.as_f64().max(1.0);
+    let of =
+        |(rank, time): &(Rank, Nanos)| format!("{} on rank {rank}", percent(time.as_f64() / total));
+    let most: Vec<String> = path.ranks.iter().take(PATH_RANKS).map(of).collect();
+    let hops = match path.hops {
+        0 => "It never leaves one rank".to_owned(),
+        hops => format!("It goes from one rank to another {}", times(hops)),
+    };
+    format!("{hops}: it spends {}.", most.join(", "))
+}
+
+fn times(n: u64) -> String {
+    match n {
+        1 => "once".to_owned(),
+        n => format!("{} times", grouped(n)),
+    }
 }
 
 /// Shown when there is nothing to hunt for.

@@ -47,6 +47,7 @@ pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color
     }
     if let Some(found) = &findings.program {
         program::ranks(&mut screen, manifest, found);
+        program::path(&mut screen, manifest, findings, found);
         program::waits(&mut screen, found);
         program::longest(&mut screen, manifest, findings, found);
     }

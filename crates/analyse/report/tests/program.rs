@@ -7,7 +7,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use flate2::read::DeflateDecoder;
 use idlewave_report::testing::{Delay, Pattern, Planted, SyntheticProgram, bare_findings};
 use idlewave_report::{render_calls, render_html, render_text};
-use idlewave_run::findings::{Findings, OperationFinding, ProgramFindings};
+use idlewave_run::findings::{Findings, OperationFinding, PathFinding, ProgramFindings};
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{Manifest, Phase, PhaseKind, Priority, RunReader, RunWriter, TraceMode};
 use idlewave_units::Nanos;
@@ -403,6 +403,7 @@ fn what_is_empty_says_why_and_what_to_do() {
         propagated: Nanos::ZERO,
         latest: Vec::new(),
         waves: Vec::new(),
+        path: PathFinding::default(),
         marks: Vec::new(),
     });
     let (text, html) = both(recorded(Some("Open MPI v4.1.4")), &findings);

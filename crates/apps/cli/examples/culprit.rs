@@ -11,6 +11,7 @@
 
 use idlewave_sys::clock::{now, sleep_until, thread_time};
 use idlewave_units::{Cpu, CpuSet, Nanos};
+use std::io::Write;
 use std::process::ExitCode;
 
 const USAGE: &str =
@@ -116,7 +117,9 @@ fn print(plan: &Plan, runs: &[Busy]) {
         .iter()
         .map(|r| format!("[{},{},{}]", r.cpu, r.begin_ns, r.end_ns))
         .collect();
-    println!(
+    // Whoever started it may no longer want to know.
+    let _ = writeln!(
+        std::io::stdout(),
         "{{\"name\":\"{}\",\"period_ns\":{},\"count\":{},\"ran_ns\":{ran},\"took_ns\":{took},\"runs\":[{}]}}",
         plan.name,
         plan.period.get(),

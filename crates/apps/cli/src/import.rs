@@ -5,7 +5,7 @@ use crate::output::print;
 use crate::progress::Bars;
 use clap::Args;
 use idlewave_formats::import::{
-    Ask, Chosen, ImportError, Imported, Program, Rule, Subject, import,
+    Ask, Chosen, ImportError, Imported, Joined, Program, Rule, Subject, import,
 };
 use idlewave_run::{Ledger, Loss};
 use idlewave_session::{Progress, Stop, Utc};
@@ -18,19 +18,35 @@ const EXAMPLES: &str = "\
 Examples:
   idlewave import docs/examples/ftrace.txt -o site
   idlewave import docs/examples/ftrace.txt -o daemon --program collectd
+  idlewave import docs/examples/kineto -o training
 
 Formats: trace.dat of trace-cmd, perf.data, text of `trace-cmd report`, `perf script` and tracefs, the \
-    directory raw/ of a run, Perfetto's traces, the report of AIX's trcrpt; Paraver's .prv, whose \
-    tasks become ranks; and OTF2 archives of Score-P and TAU. docs/import.md shows how to record each.";
+    directory of an LTTng session (CTF), the directory raw/ of a run, Perfetto's traces, the report of AIX's \
+    trcrpt; and with ranks, Paraver's .prv, OTF2 archives of Score-P and TAU, and the traces of PyTorch's \
+    profiler. docs/import.md shows how to record each.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ImportArgs {
-    /// A trace, or the directory that holds it; its format is recognised by its content
-    file: PathBuf,
+    /// A trace, or the directory that holds it; its format is recognised by its content. Of
+    /// PyTorch's profiler: the traces of all ranks, or their directory
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
     /// New directory for the run
     #[arg(short, long, value_name = "RUN")]
     output: PathBuf,
+    /// With a kernel trace: the traces of the program in the same run, to be joined with it
+    #[arg(long, num_args = 1.., value_name = "FILE")]
+    app: Vec<PathBuf>,
+    /// What to add to the times of the program's traces to get those of the kernel trace, in
+    /// nanoseconds; otherwise it follows from what both traces contain
+    #[arg(
+        long,
+        value_name = "NS",
+        requires = "app",
+        allow_negative_numbers = true
+    )]
+    app_offset: Option<i64>,
     /// The program under study, by name or process number; otherwise the user program that used
     /// most CPU time
     #[arg(long, value_name = "NAME|PID")]
@@ -39,7 +55,10 @@ pub struct ImportArgs {
 
 /// Runs the command.
 pub fn run_import(args: &ImportArgs, stop: &Stop) -> Result<(), Failure> {
-    let file = &followed(&args.file)?;
+    let (files, app) = (all_followed(&args.files)?, all_followed(&args.app)?);
+    let Some((file, more)) = files.split_first() else {
+        return Err(Failure::new(Exit::Usage, "import: no file"));
+    };
     let bars = Bars::new(true);
     bars.part("importing the trace");
     let command: Vec<String> = std::env::args_os()
@@ -47,6 +66,9 @@ pub fn run_import(args: &ImportArgs, stop: &Stop) -> Result<(), Failure> {
         .collect();
     let imported = import(&Ask {
         input: file,
+        more,
+        app: &app,
+        app_offset: args.app_offset,
         output: &args.output,
         command: &command,
         started: &recorded(file),
@@ -56,6 +78,10 @@ pub fn run_import(args: &ImportArgs, stop: &Stop) -> Result<(), Failure> {
     });
     bars.finish();
     print(&wrapped(&text(&imported?, &args.output)))
+}
+
+fn all_followed(files: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    files.iter().map(|file| followed(file)).collect()
 }
 
 /// The file that a link leads to: whoever names it on the command line means that one.
@@ -105,7 +131,25 @@ fn text(imported: &Imported, run: &Path) -> String {
             format!("program under study: {name}, {ranks}, {threads}, as the trace says\n")
         }
     };
-    head + &program + &ending(&imported.losses, run)
+    let joined = imported.joined.as_ref().map(of_both).unwrap_or_default();
+    head + &program + &joined + &ending(&imported.losses, run)
+}
+
+/// How the traces of the program were joined with the kernel's.
+fn of_both(joined: &Joined) -> String {
+    let by = match joined.by_number {
+        true => "by the numbers of their threads",
+        false => "by name and order of their processes",
+    };
+    let moments = counted(joined.moments, "moment");
+    let offset = match joined.error {
+        Some(error) => format!("known to {error} from {moments} at which a thread has a CPU"),
+        None => format!("as asked, checked at {moments} at which a thread has a CPU"),
+    };
+    format!(
+        "joined: ranks bound to the kernel's threads {by}; {} ns added to the program's times, {offset}\n",
+        joined.offset_ns
+    )
 }
 
 /// The program of a kernel trace, and what such a trace lacks.
@@ -173,7 +217,7 @@ impl From<ImportError> for Failure {
     fn from(error: ImportError) -> Self {
         let exit = match &error {
             ImportError::Io { .. } => Exit::Io,
-            ImportError::NoProgram { .. } => Exit::Usage,
+            ImportError::NoProgram { .. } | ImportError::Together { .. } => Exit::Usage,
             ImportError::Run(run) => {
                 let (exit, next) = judge(run);
                 return Failure::new(exit, error.to_string()).with_next(next);

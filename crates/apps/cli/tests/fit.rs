@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Ended, bundle, idlewave, run};
+use common::{Ended, bundle, idlewave, lockstep, run};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,9 @@ fn fits(text: &str) {
 #[test]
 fn a_run_becomes_a_model_and_a_table() {
     let dir = tempfile::tempdir().unwrap();
-    let ended = fit(&dir, &[bundle()], &[]);
+    let lockstep = lockstep();
+    let recorded = lockstep.path().join("run");
+    let ended = fit(&dir, &[&recorded], &[]);
     ended.succeeded();
     fits(&ended.stdout);
     for part in [
@@ -59,7 +61,7 @@ fn a_run_becomes_a_model_and_a_table() {
         "nothing is left beside"
     );
     // Byte for byte.
-    let again = fit(&dir, &[bundle()], &["-o", "-"]);
+    let again = fit(&dir, &[&recorded], &["-o", "-"]);
     again.succeeded();
     assert_eq!(again.stdout, model);
 }

@@ -302,3 +302,56 @@ fn an_archive_of_otf2_becomes_a_run_of_ranks_that_the_other_commands_take() {
     assert_eq!(other.code, Some(2), "{}", other.stderr);
     has(&other.stderr, &["give one of these with --program: halo"]);
 }
+
+#[test]
+fn traces_of_pytorchs_profiler_name_the_late_rank_of_each_collective() {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = example().with_file_name("kineto");
+    let imported = import(&dir, &directory, &["-o", "training"]);
+    imported.succeeded();
+    fits(&imported.stdout);
+    let parts = [
+        "traces of PyTorch's profiler: 1,237 events in 77.2 ms",
+        "program under study: python, 3 ranks, 3 threads, as the trace says",
+        "operators that are no collectives (960)",
+    ];
+    has(&imported.stdout, &parts);
+    let explained = run(idlewave().args(["explain", "training"]).current_dir(&dir));
+    explained.succeeded();
+    fits(&explained.stdout);
+    let text: Vec<&str> = explained.stdout.split_whitespace().collect();
+    let parts = [
+        "3 ranks, 1 node, gloo, 70.4 ms from the first call to the last",
+        "ranks 0 and 1 waited up to 7.99 ms in gloo:all_reduce for rank 2",
+        "idlewave import KERNEL_TRACE --app TRACE... -o RUN",
+        "does not see the kernel",
+    ];
+    has(&text.join(" "), &parts);
+    assert!(!explained.stdout.contains("MPI"), "{}", explained.stdout);
+    run(idlewave().args(["report", "training"]).current_dir(&dir)).succeeded();
+}
+
+#[test]
+fn traces_that_do_not_go_together_are_wrong_usage() {
+    let dir = tempfile::tempdir().unwrap();
+    let (kernel, halo) = (example(), example().with_file_name("halo.prv"));
+    let (kernel_name, halo_name) = (kernel.to_str().unwrap(), halo.to_str().unwrap());
+    let cases: [(&Path, &[&str], i32, &str); 4] = [
+        (&halo, &["--app", kernel_name], 2, "the kernel trace first"),
+        (&kernel, &["--app", kernel_name], 2, "OTF2 archive"),
+        (&kernel, &["--app-offset", "-5"], 2, "--help"),
+        // Not of the same run.
+        (
+            &kernel,
+            &["--app", halo_name],
+            5,
+            "record both traces of the same run",
+        ),
+    ];
+    for (file, options, code, next) in cases {
+        let ended = import(&dir, file, &[&["-o", "run"][..], options].concat());
+        let [_, said] = ended.failed(code);
+        assert!(said.contains(next), "{said}");
+        assert!(!dir.path().join("run").exists());
+    }
+}

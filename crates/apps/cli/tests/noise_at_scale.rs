@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Ended, bundle, idlewave, run};
+use common::{Ended, idlewave, lockstep, run};
 use serde_json::Value;
 use std::fs;
 
@@ -339,8 +339,9 @@ fn what_cannot_be_is_refused_with_what_can() {
 
 #[test]
 fn a_run_is_predicted_and_compared() {
-    let bundle = bundle();
-    let path = bundle.to_str().unwrap();
+    let lockstep = lockstep();
+    let run = lockstep.path().join("run");
+    let path = run.to_str().unwrap();
     let seen = json(&["like", path, "--replications", "4", "--steps", "500"]);
     let runs = seen["runs"].as_array().unwrap();
     assert!(!runs.is_empty());

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Ended, bundle, copy, idlewave, run};
+use common::{Ended, bundle, copy, idlewave, lockstep, run};
 use idlewave_units::foreign::is_hidden;
 use serde_json::{Value, json};
 use std::fs;
@@ -40,10 +40,10 @@ fn harmless(ended: &Ended) {
     );
 }
 
-/// A run in a directory and of a host with hostile names.
-fn hostile_run(dir: &Path) -> PathBuf {
+/// A copy of a run in a directory and of a host with hostile names.
+fn hostile_run(run: &Path, dir: &Path) -> PathBuf {
     let path = dir.join(HOSTILE);
-    copy(bundle(), &path);
+    copy(run, &path);
     let file = path.join("run.json");
     let mut manifest: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     manifest["nodes"][0]["host"]["name"] = HOSTILE.into();
@@ -66,21 +66,23 @@ fn hostile_noise(dir: &Path) -> PathBuf {
 #[test]
 fn names_in_bundles_and_models_cannot_control_the_terminal() {
     let dir = tempfile::tempdir().unwrap();
-    let path = hostile_run(dir.path());
+    let path = hostile_run(bundle(), dir.path());
+    let (lockstep, below) = (lockstep(), tempfile::tempdir().unwrap());
+    let simulated = hostile_run(&lockstep.path().join("run"), below.path());
     let noise = hostile_noise(dir.path());
     let model = dir.path().join("fitted.toml");
     let quick = ["--steps", "100", "--replications", "4"];
     for (words, files, options) in [
         (
             &["fit"][..],
-            vec![&path],
+            vec![&simulated],
             vec!["-o", model.to_str().unwrap()],
         ),
         (&["explain"], vec![&path], vec![]),
         (&["report"], vec![&path], vec![]),
         (
             &["simulate", "like"],
-            vec![&path],
+            vec![&simulated],
             vec!["--replications", "4"],
         ),
         (
@@ -99,7 +101,8 @@ fn names_in_bundles_and_models_cannot_control_the_terminal() {
 #[test]
 fn json_with_hidden_characters_stays_json_with_the_same_meaning() {
     let dir = tempfile::tempdir().unwrap();
-    let path = hostile_run(dir.path());
+    let lockstep = lockstep();
+    let path = hostile_run(&lockstep.path().join("run"), dir.path());
     let model = dir.path().join("fitted.toml");
     let ended = run(idlewave()
         .arg("fit")

@@ -155,8 +155,8 @@ pub struct AlignmentPoint {
 /// The clock that stamped the measurements of a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClockSheet {
-    /// `tsc`, `cntvct` or `clock_gettime`; of an imported kernel trace its trace clock, of a trace
-    /// of a program [`ClockSheet::PARAVER`] or [`ClockSheet::OTF2`].
+    /// `tsc`, `cntvct` or `clock_gettime`; of an imported kernel trace its trace clock, of traces of
+    /// programs [`ClockSheet::PARAVER`], [`ClockSheet::OTF2`] or [`ClockSheet::KINETO`].
     pub counter: String,
     /// Counts per second, from calibration against CLOCK_MONOTONIC.
     pub counts_per_second: f64,
@@ -181,6 +181,8 @@ impl ClockSheet {
     pub const PARAVER: &str = "Paraver trace";
     /// The same for an OTF2 archive.
     pub const OTF2: &str = "OTF2 archive";
+    /// The `counter` of a run that was imported from traces of PyTorch's profiler.
+    pub const KINETO: &str = "Kineto trace";
 }
 
 /// One part of a run.

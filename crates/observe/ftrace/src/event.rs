@@ -44,6 +44,14 @@ pub const VECTORS: &[(&str, SourceKind, &str)] = &[
     ("ipi", SourceKind::Ipi, "ipi"),
 ];
 
+impl Handler {
+    /// The vector whose events begin with this stem.
+    pub fn of_vector(stem: &[u8]) -> Option<Self> {
+        let place = VECTORS.iter().position(|v| v.0.as_bytes() == stem)?;
+        u8::try_from(place).ok().map(Self::Vector)
+    }
+}
+
 /// A name as the kernel records it for a thread: 16 bytes, the text ends at the first zero.
 pub type Comm = [u8; 16];
 

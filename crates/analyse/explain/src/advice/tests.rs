@@ -1,7 +1,7 @@
 use super::*;
 use idlewave_run::findings::{
-    Curve, CurvePoint, GranularityCurve, LockstepFindings, Prediction, ProgramFindings,
-    SourceFinding, WhatIf,
+    Curve, CurvePoint, GranularityCurve, LockstepFindings, PathFinding, Prediction,
+    ProgramFindings, SourceFinding, WhatIf,
 };
 use idlewave_run::testing::{empty_manifest, quiet_lockstep};
 use idlewave_run::{
@@ -75,6 +75,7 @@ fn program() -> ProgramFindings {
         propagated: Nanos::ZERO,
         latest: Vec::new(),
         waves: Vec::new(),
+        path: PathFinding::default(),
         marks: Vec::new(),
     }
 }

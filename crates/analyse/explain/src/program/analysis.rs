@@ -2,6 +2,8 @@
 
 use super::lanes::Program;
 use super::origins::{Classes, Explained, Origins, explain_waits};
+use super::path::Path;
+use super::rank_times::Spans;
 use super::recorded::Recorded;
 use super::summary;
 use super::waits::{self, Waits};
@@ -46,6 +48,7 @@ pub struct ProgramAnalysis {
     waits: Waits,
     origins: Origins,
     waves: Vec<Wave>,
+    path: Path,
     findings: ProgramFindings,
     /// Per source, its delays.
     pub delays: BTreeMap<SourceId, Delay>,
@@ -69,6 +72,8 @@ pub fn analyse(
     let waits = waits::find(program, matched, charges);
     let timings = program.timings(&waits, charges);
     let origins = explain_waits(program, matched, &waits, charges, &timings, classes);
+    let spans = Spans::of(&recorded);
+    let path = Path::of(program, &waits, charges, &timings, &spans, classes);
     drop(timings);
     losses.enter(
         "waits shorter than the error between the clocks of two nodes",
@@ -78,14 +83,21 @@ pub fn analyse(
     );
     let delays = delays(&waits, &origins);
     let waves = waves(program, &waits, &origins);
-    let findings = summary::findings(&recorded, &waits, &origins, charges, marks, &|source| {
-        source != classes.unexplained && catalog.kind(source) != SourceKind::Unexplained
-    });
+    let findings = summary::findings(
+        &recorded,
+        &waits,
+        &origins,
+        charges,
+        &spans,
+        marks,
+        &|source| source != classes.unexplained && catalog.kind(source) != SourceKind::Unexplained,
+    );
     ProgramAnalysis {
         recorded,
         waits,
         origins,
         waves,
+        path,
         findings,
         delays,
     }
@@ -128,6 +140,11 @@ fn delays(waits: &Waits, origins: &Origins) -> BTreeMap<SourceId, Delay> {
 }
 
 impl ProgramAnalysis {
+    /// The sources that took time on the critical path.
+    pub fn on_path(&self) -> impl Iterator<Item = SourceId> + '_ {
+        self.path.taken.keys().copied()
+    }
+
     /// Tables and findings, given the row of every source in the table of sources.
     pub fn finish(
         self,
@@ -141,6 +158,7 @@ impl ProgramAnalysis {
         let program = &self.recorded.program;
         let mut findings = self.findings;
         findings.latest = summary::latest(program, &self.waits, &self.origins, place);
+        findings.path = self.path.finding(place);
         findings.waves = self
             .waves
             .into_iter()

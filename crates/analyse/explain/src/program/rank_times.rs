@@ -46,9 +46,20 @@ impl Spans {
         }
     }
 
+    /// When all ranks had left MPI_Init, nanoseconds.
+    pub fn begin(&self) -> u64 {
+        self.begin
+    }
+
+    /// The rank that ends last, the first of equals, and when.
+    pub fn last(&self) -> Option<(Rank, u64)> {
+        let ends = self.ends.iter().rev().max_by_key(|&(_, end)| end);
+        ends.map(|(&rank, &end)| (rank, end))
+    }
+
     /// From the start to the last end, nanoseconds.
     pub fn total(&self) -> u64 {
-        self.ends.values().max().map_or(0, |end| end - self.begin)
+        self.last().map_or(0, |(_, end)| end - self.begin)
     }
 }
 
@@ -82,16 +93,23 @@ pub fn ranks_time(
             communicating: nanos(inside - waiting - taken_inside),
         })
     };
-    let of = |(&rank, lanes): (&Rank, &Vec<u32>)| {
-        let calls = |l: u32| program.lanes[l as usize].calls.len();
-        // The first of equals. `None` for a rank without records.
-        let &main = lanes.iter().rev().max_by_key(|&&l| calls(l))?;
-        time(rank, main)
-    };
-    program.of_rank.iter().filter_map(of).collect()
+    let ranks = program.of_rank.keys();
+    let of = |&rank: &Rank| time(rank, program.main_lane(rank)?);
+    ranks.filter_map(of).collect()
 }
 
-fn time_in_calls(lane: &Lane, begin: u64, end: u64) -> u64 {
+impl Program {
+    /// The lane that stands for a rank: the first of those with most calls. `None` for a rank
+    /// without records.
+    pub(super) fn main_lane(&self, rank: Rank) -> Option<u32> {
+        let calls = |l: u32| self.lanes[l as usize].calls.len();
+        let lanes = self.of_rank.get(&rank)?.iter();
+        lanes.rev().max_by_key(|&&l| calls(l)).copied()
+    }
+}
+
+/// Time in calls of a lane in `begin..end`.
+pub(super) fn time_in_calls(lane: &Lane, begin: u64, end: u64) -> u64 {
     lane.calls[lane.calls_within(begin, end)]
         .iter()
         .map(|c| c.end.min(end).saturating_sub(c.begin.max(begin)))

@@ -9,7 +9,8 @@ use super::waits::Waits;
 use crate::catalog::SourceId;
 use crate::watch::Charge;
 use idlewave_run::findings::{
-    LatePartFinding, MarkFinding, OperationFinding, ProgramFindings, WaitClass, WaitFinding,
+    LatePartFinding, MarkFinding, OperationFinding, PathFinding, ProgramFindings, WaitClass,
+    WaitFinding,
 };
 use idlewave_run::tables::{Marks, Table, WaitKind};
 use idlewave_units::{Nanos, Rank};
@@ -24,11 +25,11 @@ pub fn findings(
     waits: &Waits,
     origins: &Origins,
     charges: &[Vec<Charge>],
+    spans: &Spans,
     marks: &Marks,
     named: &dyn Fn(SourceId) -> bool,
 ) -> ProgramFindings {
     let (program, matched) = (&recorded.program, &recorded.matched);
-    let spans = Spans::of(recorded);
     let shares = || origins.explained.iter().flat_map(|e| origins.shares_of(e));
     let nanos = Nanos::from_nanos;
     let lengths = |e: &Explained| waits.all[e.wait as usize].length();
@@ -36,7 +37,7 @@ pub fn findings(
         library: recorded.library.clone(),
         ranks: program.of_rank.len() as u32,
         total: nanos(spans.total()),
-        ranks_time: ranks_time(program, waits, charges, &spans),
+        ranks_time: ranks_time(program, waits, charges, spans),
         operations: operations(program, matched, waits),
         message_bytes: matrix(matched).values().map(|m| m.1).sum(),
         messages: matched.pairs.len() as u64,
@@ -50,6 +51,7 @@ pub fn findings(
         propagated: nanos(shares().filter(|s| !s.own).map(|s| s.ns).sum()),
         latest: Vec::new(),
         waves: Vec::new(),
+        path: PathFinding::default(),
         marks: mark_findings(program, waits, marks),
     }
 }

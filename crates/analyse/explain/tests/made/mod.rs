@@ -465,7 +465,8 @@ impl Made {
             let end = self.end - START;
             let usual = Some(end + 10);
             if let Some(at) = self.finalize.get(&rank).copied().unwrap_or(usual) {
-                made.add("MPI_Finalize", rank, (at, end + 1_000), |c| c.comm = None);
+                let span = (at, at.max(end) + 1_000);
+                made.add("MPI_Finalize", rank, span, |c| c.comm = None);
             }
         }
         let times = [

@@ -142,12 +142,13 @@ fn program(manifest: &Manifest, findings: &Findings, recorded: &story::Recorded<
             .map(|l| escape(&story::library_name(l))),
     );
     facts.push(format!(
-        "{} between MPI_Init and MPI_Finalize",
+        "{} {}",
         number(
             &path("total"),
             program.total.get(),
             &program.total.to_string()
-        )
+        ),
+        story::analysed(program)
     ));
     facts.extend(recorded.exit_code.map(|code| format!("exit code {code}")));
     let error = manifest

@@ -5,7 +5,7 @@ use super::findings::bare_findings;
 use super::program::{MESSAGE_BYTES, OPERATIONS, Pattern, Planted, Recording};
 use idlewave_run::findings::{
     Advice, Estimate, Findings, Gain, GainOf, LatePartFinding, MarkFinding, OperationFinding,
-    ProgramFindings, RankTime, SourceFinding, WaitClass, WaitFinding, WaveFinding,
+    PathFinding, ProgramFindings, RankTime, SourceFinding, WaitClass, WaitFinding, WaveFinding,
 };
 use idlewave_run::tables::{WaitKind, WaitPart};
 use idlewave_run::{Manifest, SourceKind, Table};
@@ -69,6 +69,7 @@ pub(super) fn find(what: &SyntheticProgram, r: &Recording, manifest: &Manifest) 
             .sum()),
         latest: latest(what, r),
         waves: waves(r),
+        path: path(r),
         marks: marks(r),
     });
     findings
@@ -90,6 +91,21 @@ fn ranks_time(r: &Recording) -> Vec<RankTime> {
             communicating: NS(inside - r.waited[i]),
         })
         .collect()
+}
+
+/// All on the rank from which most was taken, all of that by the first source.
+fn path(r: &Recording) -> PathFinding {
+    let (rank, &taken) = (0..)
+        .zip(&r.taken)
+        .max_by_key(|(_, ns)| **ns)
+        .unwrap_or((0, &0));
+    PathFinding {
+        computing: NS(total(r) - taken),
+        communicating: NS(0),
+        sources: vec![(0, NS(taken))],
+        ranks: vec![(Rank::new(rank), NS(total(r)))],
+        hops: 0,
+    }
 }
 
 fn operations(r: &Recording) -> Vec<OperationFinding> {

@@ -1,5 +1,6 @@
 //! The summary's parts on a recorded program.
 
+use crate::facts::source_name;
 use crate::number::plain;
 use crate::screen::{Screen, Style};
 use crate::story;
@@ -16,6 +17,7 @@ const WAITS_SHOWN: usize = 4;
 const WAVES_SHOWN: usize = 4;
 const EVENTS_SHOWN: usize = 4;
 const MARKS_SHOWN: usize = 5;
+const PARTS_SHOWN: usize = 5;
 
 /// What was recorded, and the headline.
 pub(super) fn headline(screen: &mut Screen, manifest: &Manifest, findings: &Findings) {
@@ -40,7 +42,7 @@ pub(super) fn headline(screen: &mut Screen, manifest: &Manifest, findings: &Find
                 n => format!("{n} nodes"),
             });
             facts.extend(p.library.as_deref().map(story::library_name));
-            facts.push(format!("{} between MPI_Init and MPI_Finalize", p.total));
+            facts.push(format!("{} {}", p.total, story::analysed(p)));
         }
         (None, Some(library)) => facts.push(format!(
             "{}, but no call of it was recorded",
@@ -128,6 +130,45 @@ pub(super) fn ranks(screen: &mut Screen, manifest: &Manifest, program: &ProgramF
     }
 }
 
+/// The critical path.
+pub(super) fn path(
+    screen: &mut Screen,
+    manifest: &Manifest,
+    findings: &Findings,
+    program: &ProgramFindings,
+) {
+    let path = &program.path;
+    if path.ranks.is_empty() {
+        return;
+    }
+    screen.line(
+        Style::Heading,
+        "WHAT THE RUN TIME IS MADE OF (critical path; what lies off it cost nothing)",
+    );
+    let row = |name: String, time: Nanos| {
+        let share = time.as_f64() / program.total.as_f64().max(1.0);
+        vec![name, time.to_string(), percent(share)]
+    };
+    let mut rows = vec![
+        row(
+            story::path_computing(manifest, program).to_owned(),
+            path.computing,
+        ),
+        row("communicating".to_owned(), path.communicating),
+    ];
+    let (shown, rest) = path.sources.split_at(path.sources.len().min(PARTS_SHOWN));
+    rows.extend(shown.iter().map(|&(source, time)| {
+        let source = &findings.sources[source as usize];
+        row(source_name(source.kind, &source.name), time)
+    }));
+    if !rest.is_empty() {
+        let time = rest.iter().map(|&(_, time)| time).sum();
+        rows.push(row(counted(rest.len(), "other source").to_string(), time));
+    }
+    screen.table(&["part", "time", "share"], &rows);
+    screen.wrap(Style::Quiet, "  ", &story::path_ranks(program, path));
+}
+
 /// All ranks if there are few; otherwise the four from which most was taken and the four that
 /// waited most.
 fn worst(all: &[RankTime]) -> (Vec<&RankTime>, Vec<&RankTime>) {
@@ -150,7 +191,11 @@ pub(super) fn operations(screen: &mut Screen, program: &ProgramFindings) {
     if program.operations.is_empty() {
         return;
     }
-    screen.line(Style::Heading, "TIME IN MPI, all ranks together");
+    let heading = match story::calls_mpi(program) {
+        true => "TIME IN MPI, all ranks together",
+        false => "TIME IN COLLECTIVES AND MESSAGES, all ranks together",
+    };
+    screen.line(Style::Heading, heading);
     let rows: Vec<Vec<String>> = program
         .operations
         .iter()

@@ -180,6 +180,21 @@ pub fn bundle() -> &'static Path {
     })
 }
 
+/// A directory with `run`, a lockstep run under known noise: where others keep the CPUs busy, there
+/// may be no model of what a study recorded, as no time is left to the ranks.
+pub fn lockstep() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let noise = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../docs/examples/noise.toml"
+    );
+    let stencil = ["simulate", "stencil", "--noise", noise, "--ranks", "4"];
+    let steps = ["--steps", "1000", "--replications", "2", "-o", "run"];
+    let made = run(idlewave().args(stencil).args(steps).current_dir(&dir));
+    made.succeeded();
+    dir
+}
+
 /// The shortest possible study, with few iterations.
 pub fn study(output: &Path) -> Command {
     study_with(&["--duration=2s", "--work=200us"], output)

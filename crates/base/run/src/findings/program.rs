@@ -36,6 +36,8 @@ pub struct ProgramFindings {
     pub latest: Vec<WaitFinding>,
     /// Delays that travelled at least two hops, most time lost first, at most 20.
     pub waves: Vec<WaveFinding>,
+    /// What the time of the whole program was made of.
+    pub path: PathFinding,
     /// Regions that the program marked, most time first.
     pub marks: Vec<MarkFinding>,
 }
@@ -139,6 +141,23 @@ pub struct WaveFinding {
     pub decay: Option<f64>,
     /// Its waits: rank, hops, start, length; in order of hops.
     pub points: Vec<(Rank, u32, u64, Nanos)>,
+}
+
+/// The critical path: the way back from the end of the last rank, which goes on at the awaited rank
+/// wherever a rank waited. It holds no waits, so a delay that lies off it was waited out. Computing,
+/// communicating and the sources add up to `total` of the program, and so do the ranks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathFinding {
+    /// Outside MPI, on a CPU, at the usual speed.
+    pub computing: Nanos,
+    /// Inside MPI, on a CPU and not waiting, for as long as usual.
+    pub communicating: Nanos,
+    /// What took time on it, most first: index into the `sources` of the findings, and time.
+    pub sources: Vec<(u32, Nanos)>,
+    /// Time that it spends on each rank, most first; ranks that it never touches are left out.
+    pub ranks: Vec<(Rank, Nanos)>,
+    /// How often it goes from one rank to another.
+    pub hops: u64,
 }
 
 /// A region that the program marked.

@@ -212,6 +212,14 @@ mod tests {
         (told.recv().unwrap(), go, handle)
     }
 
+    /// How often a thread of this process has been preempted.
+    fn preemptions(pid: Pid) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/self/task/{pid}/status")).unwrap();
+        let mut lines = status.lines();
+        let line = lines.find_map(|l| l.strip_prefix("nonvoluntary_ctxt_switches:"));
+        line.unwrap().trim().parse().unwrap()
+    }
+
     fn open(pids: &[Pid]) -> Option<SwitchRecorder> {
         match SwitchRecorder::open(pids) {
             Ok(recorder) => Some(recorder),
@@ -286,7 +294,17 @@ mod tests {
                 })
                 .collect();
             let recorder = open(&pids);
-            std::thread::sleep(Duration::from_millis(400));
+            let before: Vec<u64> = pids.iter().map(|pid| preemptions(*pid)).collect();
+            let few = || {
+                pids.iter()
+                    .zip(&before)
+                    .any(|(pid, n)| preemptions(*pid) < n + 2)
+            };
+            // Where others keep the CPU busy, a turn is long in coming.
+            let end = monotonic_ns() + 60_000_000_000;
+            while recorder.is_some() && few() && monotonic_ns() < end {
+                std::thread::sleep(Duration::from_millis(10));
+            }
             let records = recorder.map(|r| r.stop(NodeId::new(0)));
             stop.store(true, Ordering::Relaxed);
             records

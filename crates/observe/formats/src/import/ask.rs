@@ -1,13 +1,19 @@
 //! What to import.
 
 use crate::import::kernel::Program;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// What to import, and where to.
 pub struct Ask<'a> {
     /// The file or directory.
     pub input: &'a Path,
+    /// Further files of the same trace, where its format has one for each rank.
+    pub more: &'a [PathBuf],
+    /// Traces of the program, to be joined with the kernel trace in `input`.
+    pub app: &'a [PathBuf],
+    /// What to add to the program's times to get the kernel's; otherwise it is estimated.
+    pub app_offset: Option<i64>,
     /// The run's directory, which must not exist or be empty.
     pub output: &'a Path,
     /// The command line, for the manifest.
@@ -29,6 +35,9 @@ impl<'a> Ask<'a> {
         static NEVER: AtomicBool = AtomicBool::new(false);
         Self {
             input,
+            more: &[],
+            app: &[],
+            app_offset: None,
             output,
             command: &[],
             started: "",

@@ -1,8 +1,8 @@
 //! Which format a file has, by its content.
 
 use crate::import::error::ImportError;
-use crate::import::kernel::{aix, perf, perfetto, text};
-use crate::import::{otf2, paraver};
+use crate::import::kernel::{aix, ctf, perf, perfetto, text};
+use crate::import::{kineto, otf2, paraver};
 use idlewave_ftrace::capture_path;
 use idlewave_sys::files;
 use std::io::Read;
@@ -23,6 +23,8 @@ pub enum Format {
     Paraver,
     /// An OTF2 archive with this anchor.
     Otf2(PathBuf),
+    /// Traces of PyTorch's profiler: these files, one for each rank.
+    Kineto(Vec<PathBuf>),
 }
 
 /// A format of kernel traces.
@@ -34,6 +36,8 @@ pub enum Recorder {
     Raw(PathBuf),
     /// What perf record writes.
     PerfData,
+    /// The directory of a trace of the kernel in CTF, as LTTng writes it.
+    Ctf(PathBuf),
     /// Text of tracefs, trace-cmd report or perf script.
     Text,
     /// The report of AIX's trcrpt.
@@ -86,6 +90,9 @@ pub fn detect(path: &Path) -> Result<Format, ImportError> {
     if otf2::is_anchor(&start) {
         return Ok(Format::Otf2(path.to_owned()));
     }
+    if kineto::is_trace(&start) {
+        return Ok(Format::Kineto(vec![path.to_owned()]));
+    }
     of_start(&start).map_err(|(reason, next)| ImportError::Format {
         path: path.to_owned(),
         reason,
@@ -100,6 +107,13 @@ fn directory(path: &Path) -> Result<Format, ImportError> {
             return Ok(Format::Kernel(Recorder::Raw(candidate.to_owned())));
         }
     }
+    if let Some(trace) = ctf::find(path)? {
+        return Ok(Format::Kernel(Recorder::Ctf(trace)));
+    }
+    let traces = kineto::of_directory(path)?;
+    if !traces.is_empty() {
+        return Ok(Format::Kineto(traces));
+    }
     let mut anchors = otf2::inside(path);
     if let (1, Some(anchor)) = (anchors.len(), anchors.pop()) {
         return Ok(Format::Otf2(anchor));
@@ -109,11 +123,6 @@ fn directory(path: &Path) -> Result<Format, ImportError> {
         (
             "it holds several OTF2 archives",
             "give the file that ends with .otf2 of one of them",
-        )
-    } else if has("metadata") {
-        (
-            "it is a CTF trace, which is not read yet",
-            "record with trace-cmd or perf",
         )
     } else if has("data.0") {
         (
@@ -127,8 +136,8 @@ fn directory(path: &Path) -> Result<Format, ImportError> {
         )
     } else {
         (
-            "the directory holds neither a capture.json nor an OTF2 archive",
-            "give a trace file, or the directory raw/ of a run",
+            "the directory holds neither a capture.json, a CTF trace, an OTF2 archive nor traces of PyTorch's profiler",
+            "give a trace file, the directory of an LTTng session, or the directory raw/ of a run",
         )
     };
     Err(ImportError::Format {
@@ -154,9 +163,18 @@ fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
             return Err(((*reason).to_owned(), (*next).to_owned()));
         }
     }
+    if ctf::is_metadata(start) {
+        let reason = "it is the metadata of a CTF trace".to_owned();
+        return Err((reason, "give the directory that it is in".to_owned()));
+    }
     if start.is_empty() {
         let next = "record again: nothing was written to it".to_owned();
         return Err(("it is empty".to_owned(), next));
+    }
+    if start.trim_ascii_start().starts_with(b"{") {
+        let next = "give traces of torch.profiler, as export_chrome_trace writes them";
+        let reason = "it is JSON, but not of PyTorch's profiler";
+        return Err((reason.to_owned(), next.to_owned()));
     }
     if start.split(|b| *b == b'\n').any(text::is_event) {
         return Ok(Format::Kernel(Recorder::Text));
@@ -172,8 +190,9 @@ fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
         true => "it has no known format",
         false => "none of its first lines is an event with a CPU and a time",
     };
-    let next = "give a trace.dat, a perf.data, a directory raw/, a Perfetto, Paraver or OTF2 trace, or text of \
-                `trace-cmd report`, `perf script`, tracefs or AIX's `trcrpt`; docs/import.md shows each";
+    let next = "give a trace.dat, a perf.data, a directory of LTTng or raw/, a Perfetto, Paraver or OTF2 trace, \
+                traces of PyTorch's profiler, or text of `trace-cmd report`, `perf script`, tracefs or AIX's `trcrpt`; \
+                docs/import.md shows each";
     Err((reason.to_owned(), next.to_owned()))
 }
 

@@ -66,6 +66,16 @@ pub enum ImportError {
         /// Programs that used most CPU time, the busiest first.
         busiest: Vec<String>,
     },
+    /// The files that were given do not go together.
+    #[error("import {}: {reason}", path.display())]
+    Together {
+        /// The one that does not fit.
+        path: PathBuf,
+        /// Why not, in words.
+        reason: String,
+        /// What to give instead.
+        next: String,
+    },
     /// Sub-buffers could not be decoded.
     #[error(transparent)]
     Trace(#[from] FtraceError),
@@ -97,7 +107,9 @@ impl ImportError {
                 _ => "copy the file again from where it was recorded",
             }
             .to_owned(),
-            Self::Format { next, .. } | Self::Lacks { next, .. } => next.clone(),
+            Self::Format { next, .. } | Self::Lacks { next, .. } | Self::Together { next, .. } => {
+                next.clone()
+            }
             Self::Damaged { .. } | Self::Line { .. } => {
                 "copy the file again from where it was recorded: it may be cut short".to_owned()
             }

@@ -21,6 +21,21 @@ pub struct Imported {
     pub program: Subject,
     /// What is missing or uncertain; the manifest of the run has it too.
     pub losses: Ledger,
+    /// How the traces of the program were joined with the kernel's, if there were any.
+    pub joined: Option<Joined>,
+}
+
+/// How two traces became one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// What was added to the program's times.
+    pub offset_ns: i64,
+    /// Bound of its error; `None` if the user gave it.
+    pub error: Option<Nanos>,
+    /// Moments at which a thread must have had a CPU, by which the offset was found or checked.
+    pub moments: u64,
+    /// Both traces have the same numbers of threads.
+    pub by_number: bool,
 }
 
 /// The program under study.

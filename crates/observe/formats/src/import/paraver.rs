@@ -32,6 +32,7 @@ use crate::import::ask::Ask;
 use crate::import::error::ImportError;
 use crate::import::imported::Imported;
 use crate::import::kernel::Program;
+pub(super) use finish::OF_ITS_KERNEL;
 use header::Header;
 use idlewave_run::RunWriter;
 use lines::{Lines, Record};

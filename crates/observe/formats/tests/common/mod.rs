@@ -12,6 +12,7 @@ use idlewave_run::{
 use idlewave_units::{Cpu, NodeId, Pid, Rank};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -136,6 +137,26 @@ pub fn skip(why: &str) {
         "IDLEWAVE_REQUIRE_ALL is set, but {why}"
     );
     println!("skipped: {why}");
+}
+
+/// The files of a tar that is packed with Zstandard, by name.
+pub fn unpacked(packed: &[u8]) -> BTreeMap<String, Vec<u8>> {
+    let mut tar = Vec::new();
+    let mut unpacked = ruzstd::decoding::StreamingDecoder::new(packed).unwrap();
+    unpacked.read_to_end(&mut tar).unwrap();
+    let mut files = BTreeMap::new();
+    let mut at = 0;
+    // A block of 512 bytes with name and size (in octal), then as many as the file needs.
+    while tar[at] != 0 {
+        let text = |from: usize, length: usize| {
+            let bytes = tar[at + from..][..length].split(|b| *b == 0).next();
+            String::from_utf8(bytes.unwrap().to_vec()).unwrap()
+        };
+        let size = usize::from_str_radix(text(124, 12).trim(), 8).unwrap();
+        files.insert(text(0, 100), tar[at + 512..][..size].to_vec());
+        at += 512 + size.next_multiple_of(512);
+    }
+    files
 }
 
 /// Imports `file` into a run at `to`.

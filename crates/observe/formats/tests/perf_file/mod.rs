@@ -4,10 +4,10 @@
 pub mod imported;
 pub mod swap;
 
+use crate::common::unpacked;
 use idlewave_ftrace::EVENTS;
 use idlewave_ftrace::testing::{Payload, format_text, header_page_text};
 use std::collections::BTreeMap;
-use std::io::Read;
 
 /// The recorded files and what `perf script` printed of them, by name.
 ///
@@ -16,23 +16,7 @@ use std::io::Read;
 /// `--synth=task`, `piped` with `-o -`, `lost` with `-m 1` and perf stopped for 60 ms. The texts are from
 /// `perf script --ns -F comm,pid,tid,cpu,time,event,trace`. The kernel's release was overwritten.
 pub fn recorded() -> BTreeMap<String, Vec<u8>> {
-    let packed = &include_bytes!("../perf_data.tar.zst")[..];
-    let mut tar = Vec::new();
-    let mut unpacked = ruzstd::decoding::StreamingDecoder::new(packed).unwrap();
-    unpacked.read_to_end(&mut tar).unwrap();
-    let mut files = BTreeMap::new();
-    let mut at = 0;
-    // A block of 512 bytes with name and size (in octal), then as many as the file needs.
-    while tar[at] != 0 {
-        let text = |from: usize, length: usize| {
-            let bytes = tar[at + from..][..length].split(|b| *b == 0).next();
-            String::from_utf8(bytes.unwrap().to_vec()).unwrap()
-        };
-        let size = usize::from_str_radix(text(124, 12).trim(), 8).unwrap();
-        files.insert(text(0, 100), tar[at + 512..][..size].to_vec());
-        at += 512 + size.next_multiple_of(512);
-    }
-    files
+    unpacked(include_bytes!("../perf_data.tar.zst"))
 }
 
 /// Bits of `sample_type`.

@@ -117,7 +117,8 @@ pub fn story_lines() -> Vec<String> {
     lines
 }
 
-fn bits(letters: &str) -> u64 {
+/// The bits of a state from its letters.
+pub fn bits(letters: &str) -> u64 {
     match letters {
         "R" => 0,
         "R+" => 0x100,

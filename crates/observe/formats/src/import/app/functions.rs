@@ -17,6 +17,15 @@ impl Functions {
     /// The row in `operations` of a function, and its class. All names beyond
     /// [`MOST_FUNCTIONS`] share the last row.
     pub(super) fn id(&mut self, name: &str, collective: bool) -> (u32, OperationClass) {
+        self.id_with(name, || class(name, collective))
+    }
+
+    /// The same for a function that is not of MPI, whose class the reader knows.
+    pub(super) fn id_with(
+        &mut self,
+        name: &str,
+        class: impl FnOnce() -> OperationClass,
+    ) -> (u32, OperationClass) {
         if let Some(&id) = self.ids.get(name) {
             return (id, self.rows.class[id as usize]);
         }
@@ -25,7 +34,7 @@ impl Functions {
             let last = MOST_FUNCTIONS - 1;
             return (last, self.rows.class[last as usize]);
         }
-        let class = class(name, collective);
+        let class = class();
         self.ids.insert(name.to_owned(), id);
         self.rows.push(Operation {
             id,

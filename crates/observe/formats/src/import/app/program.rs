@@ -24,6 +24,8 @@ pub(in crate::import) struct App {
     transfers: TableWriter<Transfers>,
     marks: TableWriter<Marks>,
     called: u64,
+    /// Ranks that the program had, as far as the trace says.
+    expected: u32,
 }
 
 /// A call that has ended.
@@ -72,6 +74,7 @@ impl App {
             functions: Functions::default(),
             sequences: HashMap::new(),
             called: 0,
+            expected: 0,
         })
     }
 
@@ -107,6 +110,20 @@ impl App {
         collective: bool,
     ) -> (u32, OperationClass) {
         self.functions.id(name, collective)
+    }
+
+    /// The row in `operations` of a function that is not of MPI.
+    pub(in crate::import) fn function_of_class(
+        &mut self,
+        name: &str,
+        class: OperationClass,
+    ) -> u32 {
+        self.functions.id_with(name, || class).0
+    }
+
+    /// Says how many ranks the program had: those without a trace get an empty sheet.
+    pub(in crate::import) fn expect_ranks(&mut self, count: u32) {
+        self.expected = count;
     }
 
     /// Adds a call; false if the thread is not one of a rank. Collectives are numbered in the order
@@ -178,7 +195,7 @@ impl App {
             "waits at their collectives are not explained",
             "record with `idlewave record`",
         );
-        let (tasks, ranks) = self.threads.finish();
+        let (tasks, ranks) = self.threads.finish(self.expected);
         let communicators = self.comms.finish(ranks.iter().map(|sheet| sheet.rank));
         let is_program = |kind: &&TaskKind| matches!(kind, TaskKind::Rank | TaskKind::Program);
         let subject = Subject::Told {
@@ -212,6 +229,7 @@ impl App {
             span: told.span,
             program: subject,
             losses,
+            joined: None,
         })
     }
 }

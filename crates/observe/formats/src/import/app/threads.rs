@@ -47,8 +47,9 @@ impl Threads {
         }
     }
 
-    /// The rows of `tasks`, with one idle thread per node, and the sheets of the ranks.
-    pub(super) fn finish(mut self) -> (Tasks, Vec<RankSheet>) {
+    /// The rows of `tasks`, with one idle thread per node, and the sheets of the ranks: at least as
+    /// many as are `expected`.
+    pub(super) fn finish(mut self, expected: u32) -> (Tasks, Vec<RankSheet>) {
         self.all.sort_by_key(|thread| thread.place);
         let mut ranks: BTreeMap<Rank, RankSheet> = BTreeMap::new();
         let mut tasks = Tasks::default();
@@ -74,6 +75,16 @@ impl Threads {
                 process: Some(thread.process),
                 name: thread.name,
                 kind: thread.kind,
+            });
+        }
+        for rank in (0..expected).map(Rank::new) {
+            ranks.entry(rank).or_insert(RankSheet {
+                rank,
+                node: NodeId::new(0),
+                cpu: None,
+                threads: Vec::new(),
+                process: None,
+                priority: None,
             });
         }
         (tasks, ranks.into_values().collect())

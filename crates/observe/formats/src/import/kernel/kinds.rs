@@ -104,6 +104,20 @@ pub(crate) fn infer(seen: &mut [SeenTask]) -> u64 {
     inferred
 }
 
+/// The same of threads whose kind was not told.
+pub(crate) fn infer_rest(seen: &mut [SeenTask]) -> u64 {
+    let told: Vec<TaskKind> = seen.iter().map(|task| task.kind).collect();
+    infer(seen);
+    let mut inferred = 0;
+    for (task, told) in seen.iter_mut().zip(told) {
+        match told {
+            TaskKind::Unknown => inferred += 1,
+            told => task.kind = told,
+        }
+    }
+    inferred
+}
+
 /// The same on a system whose kernel threads have no common ancestor.
 pub(crate) fn infer_by_name(seen: &mut [SeenTask], is_kernel: impl Fn(&str) -> bool) -> u64 {
     let mut inferred = 0;
@@ -135,6 +149,21 @@ mod tests {
             },
             ran_ns: 0,
         }
+    }
+
+    #[test]
+    fn what_was_told_of_a_thread_goes_before_its_name() {
+        let mut seen = [
+            task(0, None, "idle"),
+            task(17, None, "kworker/1:2"),
+            task(18, None, "kworker/1:3"),
+            task(19, None, "mystery"),
+        ];
+        seen[1].kind = TaskKind::User;
+        seen[3].kind = TaskKind::Kernel;
+        assert_eq!(infer_rest(&mut seen), 1);
+        use TaskKind::{Idle, Kernel, User};
+        assert_eq!(seen.map(|t| t.kind), [Idle, User, Kernel, Kernel]);
     }
 
     #[test]

@@ -8,7 +8,6 @@
 //! packed   records in compressed ones
 //! pass     what each record means
 //! rounds   events in order of time
-//! people   names, processes and parents of threads
 //! reader   all of it together
 //! ```
 //! The payload of a tracepoint's sample is the record that ftrace would have written, so it is
@@ -21,7 +20,6 @@ mod facts;
 mod head;
 mod packed;
 mod pass;
-mod people;
 mod reader;
 mod rounds;
 mod stream;

@@ -7,17 +7,20 @@ use crate::import::imported::{Imported, Subject};
 use crate::import::kernel::dat::{self, DatPages};
 use crate::import::kernel::program::{Chosen, Program, Rule, busiest, choose};
 use crate::import::kernel::sheet::{self, Machine};
-use crate::import::kernel::{aix, kinds, perf, perfetto, raw, text};
+use crate::import::kernel::{aix, ctf, kinds, perf, perfetto, raw, text};
 use idlewave_ftrace::{DecodeSummary, SeenTask, decode_pages};
 use idlewave_run::tables::TaskKind;
 use idlewave_run::{HostSheet, Incomplete, RunWriter};
 use idlewave_units::{Nanos, NodeId};
+use std::path::Path;
 
 /// What one of the readers found.
 struct Found {
     format: String,
     machine: Machine,
     summary: DecodeSummary,
+    /// Whether the format says how many events were lost.
+    tells_losses: bool,
 }
 
 /// Fills a run from a kernel trace and closes it.
@@ -35,8 +38,10 @@ pub(crate) fn read(
             format: "raw sub-buffers".to_owned(),
             machine: raw::machine(raw)?,
             summary: raw::read(raw, ask, out, settle)?,
+            tells_losses: true,
         },
         Recorder::PerfData => of_perf_data(ask, out, settle)?,
+        Recorder::Ctf(trace) => of_ctf(trace, ask, out, settle)?,
         Recorder::Text => of_text(ask, out, settle)?,
         Recorder::Aix => of_aix(ask, out, settle)?,
         Recorder::Perfetto => of_perfetto(ask, out, settle)?,
@@ -74,7 +79,7 @@ pub(crate) fn read(
     Ok(Imported {
         format: found.format,
         events: summary.events,
-        missed: Some(summary.missed),
+        missed: found.tells_losses.then_some(summary.missed),
         cpus: summary.cpus,
         span: Nanos::from_nanos(end.saturating_sub(begin)),
         program: Subject::Chosen {
@@ -82,6 +87,7 @@ pub(crate) fn read(
             inferred: settled.inferred,
         },
         losses: summary.losses,
+        joined: None,
     })
 }
 
@@ -122,6 +128,7 @@ fn of_dat(
             span: None,
         },
         summary,
+        tells_losses: true,
     })
 }
 
@@ -139,6 +146,28 @@ fn of_perf_data(
         format: format!("perf.data{}{through}", by.unwrap_or_default()),
         machine: read.machine,
         summary,
+        tells_losses: true,
+    })
+}
+
+fn of_ctf(
+    trace: &Path,
+    ask: &Ask<'_>,
+    out: &mut RunWriter,
+    settle: impl FnOnce(&mut [SeenTask]),
+) -> Result<Found, ImportError> {
+    let read = ctf::read(trace, ask, out, settle)?;
+    let mut summary = read.summary;
+    summary.losses.append(read.losses);
+    if let Some(started) = read.started {
+        out.manifest.started = started;
+    }
+    let by = read.tracer.map(|tracer| format!(" of {tracer}"));
+    Ok(Found {
+        format: format!("CTF trace{}", by.unwrap_or_default()),
+        machine: read.machine,
+        summary,
+        tells_losses: read.tells_losses,
     })
 }
 
@@ -166,6 +195,7 @@ fn of_text(
             span: None,
         },
         summary,
+        tells_losses: true,
     })
 }
 
@@ -190,6 +220,7 @@ fn of_aix(
             span: None,
         },
         summary,
+        tells_losses: true,
     })
 }
 
@@ -209,6 +240,7 @@ fn of_perfetto(
             span: None,
         },
         summary,
+        tells_losses: true,
     })
 }
 
@@ -227,6 +259,7 @@ impl Settled {
             Recorder::Dat | Recorder::PerfData | Recorder::Text | Recorder::Perfetto => {
                 kinds::infer(seen)
             }
+            Recorder::Ctf(_) => kinds::infer_rest(seen),
             Recorder::Aix => kinds::infer_by_name(seen, aix::is_kernel_name),
         };
         self.chosen = choose(seen, program);

@@ -10,6 +10,15 @@ use idlewave_run::tables::EndReason;
 use idlewave_run::{Ledger, TraceMode, Unavailable};
 use idlewave_units::Nanos;
 
+/// What such a trace does not have of the kernel, which a kernel trace joined with it does.
+pub(in crate::import) const OF_ITS_KERNEL: [&str; 2] =
+    ["wake-ups and their wakers", "kinds of threads"];
+/// What each of them means.
+const OF_ITS_KERNEL_MEANS: [&str; 2] = [
+    "run-queue waits are not told from sleep",
+    "kernel threads are not told from other threads",
+];
+
 impl Build {
     /// Ends the tables and the run.
     pub(super) fn finish(mut self, name: String, events: u64) -> Result<Imported, ImportError> {
@@ -131,17 +140,7 @@ impl Build {
             "shorter interrupts and calls have no length",
             "trace in nanoseconds",
         );
-        let always = [
-            (
-                "wake-ups and their wakers",
-                "run-queue waits are not told from sleep",
-            ),
-            (
-                "kinds of threads",
-                "kernel threads are not told from other threads",
-            ),
-        ];
-        for (what, consequence) in always {
+        for (what, consequence) in OF_ITS_KERNEL.into_iter().zip(OF_ITS_KERNEL_MEANS) {
             losses.enter(
                 what,
                 u64::from(self.ran > 0),

@@ -2,7 +2,7 @@
 
 use crate::export::perfetto::ftrace;
 use crate::wire::{Fields, Value, WireError};
-use idlewave_ftrace::event::{Comm, Event, Handler, VECTORS};
+use idlewave_ftrace::event::{Comm, Event, Handler};
 use idlewave_units::{Cpu, Pid};
 
 /// Kinds of events that only recorders write.
@@ -146,17 +146,12 @@ fn of_kind(kind: u32, bytes: &[u8], by: Option<Pid>) -> Result<Option<Event<'_>>
         ftrace::IRQ_EXIT => leave(Handler::Irq(inside()?.numbers[1] as u32)),
         ftrace::SOFTIRQ_ENTRY => enter(Handler::Softirq(inside()?.numbers[1] as u32)),
         ftrace::SOFTIRQ_EXIT => leave(Handler::Softirq(inside()?.numbers[1] as u32)),
-        ftrace::TIMER_ENTRY => return Ok(vector("local_timer").map(enter)),
-        ftrace::TIMER_EXIT => return Ok(vector("local_timer").map(leave)),
-        IPI_ENTRY => return Ok(vector("ipi").map(enter)),
-        IPI_EXIT => return Ok(vector("ipi").map(leave)),
+        ftrace::TIMER_ENTRY => return Ok(Handler::of_vector(b"local_timer").map(enter)),
+        ftrace::TIMER_EXIT => return Ok(Handler::of_vector(b"local_timer").map(leave)),
+        IPI_ENTRY => return Ok(Handler::of_vector(b"ipi").map(enter)),
+        IPI_EXIT => return Ok(Handler::of_vector(b"ipi").map(leave)),
         _ => return Ok(None),
     }))
-}
-
-fn vector(stem: &str) -> Option<Handler> {
-    let at = VECTORS.iter().position(|vector| vector.0 == stem)?;
-    u8::try_from(at).ok().map(Handler::Vector)
 }
 
 /// Thread numbers are never negative.

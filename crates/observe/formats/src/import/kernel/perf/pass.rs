@@ -3,10 +3,10 @@
 use super::attrs::Attributes;
 use super::facts::Facts;
 use super::head::Tracing;
-use super::people::People;
 use super::rounds::{Entry, Rounds, What};
 use super::stream::Record;
 use crate::import::error::ImportError;
+use crate::import::kernel::people::People;
 use idlewave_ftrace::event::{Decoded, Decoder};
 use idlewave_ftrace::page::{read_u32, read_u64};
 use idlewave_ftrace::{Feed, MOST_CPUS};

@@ -1,7 +1,7 @@
 //! Events in text: the kernel's own layout, `key=value`, and that of trace-cmd's plugins.
 
 use super::head::number;
-use idlewave_ftrace::event::{Comm, Event, Handler, VECTORS};
+use idlewave_ftrace::event::{Comm, Event, Handler};
 use idlewave_units::{Cpu, Pid};
 use memchr::memmem;
 
@@ -47,13 +47,9 @@ fn leave(handler: Handler) -> Event<'static> {
 }
 
 fn vector(name: &[u8]) -> Option<Event<'static>> {
-    let index = |stem: &[u8]| {
-        let place = VECTORS.iter().position(|v| v.0.as_bytes() == stem)?;
-        Some(Handler::Vector(u8::try_from(place).ok()?))
-    };
     match name.strip_suffix(b"_entry") {
-        Some(stem) => index(stem).map(enter),
-        None => index(name.strip_suffix(b"_exit")?).map(leave),
+        Some(stem) => Handler::of_vector(stem).map(enter),
+        None => Handler::of_vector(name.strip_suffix(b"_exit")?).map(leave),
     }
 }
 

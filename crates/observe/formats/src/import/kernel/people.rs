@@ -1,8 +1,9 @@
-//! What perf noted of threads: names, processes and parents.
+//! What a recorder noted of threads: names, processes, parents and kinds.
 //!
-//! perf lists all threads when it begins, so this is known of threads too that no event names.
+//! perf and LTTng list all threads when they begin, so this is known of threads too that no event names.
 
 use idlewave_ftrace::SeenTask;
+use idlewave_run::tables::TaskKind;
 use idlewave_units::Pid;
 use std::collections::HashMap;
 
@@ -17,6 +18,8 @@ struct Person {
     name: Option<Box<[u8]>>,
     process: Option<Pid>,
     parent: Option<Pid>,
+    /// Whether it is the kernel's, if the recorder told.
+    kernel: Option<bool>,
 }
 
 /// Threads by number.
@@ -59,7 +62,14 @@ impl People {
         }
     }
 
-    /// Completes what the events said.
+    /// The recorder told whether a thread is the kernel's.
+    pub(crate) fn told(&mut self, pid: Pid, kernel: bool) {
+        if let Some(person) = self.person(pid) {
+            person.kernel = Some(kernel);
+        }
+    }
+
+    /// Completes what the events said. Threads whose kind was not told stay unknown.
     pub(crate) fn complete(&self, seen: &mut [SeenTask]) {
         for task in seen {
             let Some(person) = self.known.get(&task.pid.get()) else {
@@ -67,6 +77,11 @@ impl People {
             };
             task.process = task.process.or(person.process);
             task.parent = task.parent.or(person.parent);
+            match (task.kind, person.kernel) {
+                (TaskKind::Unknown, Some(true)) => task.kind = TaskKind::Kernel,
+                (TaskKind::Unknown, Some(false)) => task.kind = TaskKind::User,
+                _ => {}
+            }
             if let (true, Some(name)) = (task.name.is_empty(), &person.name) {
                 task.name = String::from_utf8_lossy(name).into_owned();
             }

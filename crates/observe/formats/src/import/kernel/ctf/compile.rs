@@ -1,0 +1,440 @@
+//! From types to steps.
+
+use super::code::{Chars, Code, Count, Number, Step, Table};
+use super::types::{Enum, Int, Length, Order, Row, Struct, Type, Variant};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Most fields of all types of a trace, options and elements of arrays included: LTTng's descriptions
+/// of all events of a kernel have some ten thousand.
+const MOST_FIELDS: usize = 1 << 19;
+
+/// A field of a type that was turned into steps.
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    name: String,
+    /// The step that reads it; `None` if it is not one number or text.
+    step: Option<usize>,
+    /// Names of its numbers.
+    names: Option<Rc<Enum>>,
+    inner: Vec<Field>,
+}
+
+/// A name without the underscore that writers put before it, lest it be a word of the language.
+fn bare(name: &str) -> &str {
+    name.strip_prefix('_').unwrap_or(name)
+}
+
+/// The last field of this name.
+pub(crate) fn field<'f>(fields: &'f [Field], name: &str) -> Option<&'f Field> {
+    let exact = fields.iter().rev().find(|field| field.name == name);
+    exact.or_else(|| fields.iter().rev().find(|field| bare(&field.name) == name))
+}
+
+/// Turns types into steps.
+pub(crate) struct Compiler {
+    pub(crate) code: Code,
+    /// Whether numbers are big-endian where they do not say otherwise.
+    big: bool,
+    pub(crate) numbers: Number,
+    pub(crate) texts: Chars,
+    fields: usize,
+    /// Types that are whole, which later ones may refer to, by the beginning of the path.
+    roots: Vec<(&'static str, Vec<Field>)>,
+    /// The one that is not yet, and the fields so far of what is open in it, the outermost first.
+    root: &'static str,
+    open: Vec<Vec<Field>>,
+    /// Clocks that its stamps are of.
+    pub(crate) clocks: Vec<Rc<str>>,
+}
+
+/// What cannot be turned into steps, in words.
+type Refused = String;
+
+impl Compiler {
+    pub(crate) fn new(big: bool) -> Self {
+        Self {
+            code: Code::default(),
+            big,
+            numbers: 0,
+            texts: 0,
+            fields: 0,
+            roots: Vec::new(),
+            root: "",
+            open: Vec::new(),
+            clocks: Vec::new(),
+        }
+    }
+
+    /// Steps of a type that is known as `root` from here on.
+    pub(crate) fn root(
+        &mut self,
+        root: &'static str,
+        of: Option<&Type>,
+    ) -> Result<Range<u32>, Refused> {
+        let begin = self.here();
+        self.root = root;
+        self.open.clear();
+        let inner = match of {
+            None => Vec::new(),
+            Some(Type::Struct(of)) => self.structure(of)?,
+            Some(_) => return Err(format!("{root} is no structure")),
+        };
+        self.roots.push((root, inner));
+        Ok(begin..self.here())
+    }
+
+    /// The fields of a type that is known.
+    pub(crate) fn fields_of(&self, root: &str) -> &[Field] {
+        let found = self.roots.iter().rev().find(|(name, _)| *name == root);
+        found.map_or(&[], |(_, fields)| fields)
+    }
+
+    /// Forgets all types but the first ones.
+    pub(crate) fn forget(&mut self, keep: usize) {
+        self.roots.truncate(keep);
+    }
+
+    /// The place to which the number of a field goes, and whether it has a sign; `None` if it is no
+    /// number.
+    pub(crate) fn number(&mut self, field: &Field) -> Option<(Number, bool)> {
+        let Step::Int { to, signed, .. } = &mut self.code.steps[field.step?] else {
+            return None;
+        };
+        let next = &mut self.numbers;
+        let place = to.get_or_insert_with(|| {
+            *next += 1;
+            *next - 1
+        });
+        Some((*place, *signed))
+    }
+
+    /// The place to which the text of a field goes; `None` if it is no text.
+    pub(crate) fn text(&mut self, field: &Field) -> Option<Chars> {
+        let to = match &mut self.code.steps[field.step?] {
+            Step::Text { to } => to,
+            Step::Row { to, size: 8, .. } => to,
+            _ => return None,
+        };
+        let next = &mut self.texts;
+        Some(*to.get_or_insert_with(|| {
+            *next += 1;
+            *next - 1
+        }))
+    }
+
+    fn here(&self) -> u32 {
+        self.code.steps.len() as u32
+    }
+
+    fn push(&mut self, step: Step) -> usize {
+        self.code.steps.push(step);
+        self.code.steps.len() - 1
+    }
+
+    fn structure(&mut self, of: &Struct) -> Result<Vec<Field>, Refused> {
+        if of.align > 1 {
+            self.push(Step::Align(of.align));
+        }
+        self.open.push(Vec::new());
+        for (name, of) in &of.fields {
+            let field = self.any(name, of)?;
+            if let Some(open) = self.open.last_mut() {
+                open.push(field);
+            }
+        }
+        Ok(self.open.pop().unwrap_or_default())
+    }
+
+    fn any(&mut self, name: &str, of: &Type) -> Result<Field, Refused> {
+        self.fields += 1;
+        if self.fields > MOST_FIELDS {
+            return Err("its types have too many fields".to_owned());
+        }
+        let mut field = Field {
+            name: name.to_owned(),
+            step: None,
+            names: None,
+            inner: Vec::new(),
+        };
+        match of {
+            Type::Int(int) => field.step = Some(self.int(int)),
+            Type::Float(size, align) => {
+                self.push(Step::Bits {
+                    size: u64::from(*size),
+                    align: *align,
+                });
+            }
+            Type::Text => field.step = Some(self.push(Step::Text { to: None })),
+            Type::Enum(of) => {
+                field.step = Some(self.int(&of.container));
+                field.names = Some(of.clone());
+            }
+            Type::Struct(of) => field.inner = self.structure(of)?,
+            Type::Variant(of) => field.inner = self.variant(of)?,
+            Type::Row(of) => field.step = self.row(of)?,
+        }
+        if self.root == HEADER {
+            self.mark(&field, of);
+        }
+        Ok(field)
+    }
+
+    fn int(&mut self, of: &Int) -> usize {
+        self.push(Step::Int {
+            size: of.size,
+            align: of.align,
+            signed: of.signed,
+            big: match of.order {
+                Order::Native => self.big,
+                order => order == Order::Big,
+            },
+            to: None,
+        })
+    }
+
+    /// Marks what the header of an event says: its number and its time.
+    fn mark(&mut self, field: &Field, of: &Type) {
+        let int = match of {
+            Type::Int(int) => int,
+            Type::Enum(of) => &of.container,
+            _ => return,
+        };
+        let Some((from, _)) = self.number(field) else {
+            return;
+        };
+        if field.name == "id" {
+            self.push(Step::Event { from });
+        }
+        if int.clock.is_some() || field.name == "timestamp" {
+            let size = int.size;
+            self.push(Step::Clock { from, size });
+            let clock = int.clock.clone().unwrap_or_else(|| "".into());
+            if !self.clocks.contains(&clock) {
+                self.clocks.push(clock);
+            }
+        }
+    }
+
+    fn row(&mut self, of: &Row) -> Result<Option<usize>, Refused> {
+        let count = match &of.length {
+            Length::Fixed(count) => Count::Fixed(*count),
+            Length::Told(path) => {
+                let field = self.find(path)?;
+                let told = self.number(&field);
+                Count::Told(told.ok_or_else(|| no_number(path))?.0)
+            }
+        };
+        let int = match &of.element {
+            Type::Int(int) => Some(int),
+            Type::Enum(of) => Some(&of.container),
+            _ => None,
+        };
+        if let Some(int) = int.filter(|int| u64::from(int.size) % int.align == 0) {
+            return Ok(Some(self.push(Step::Row {
+                count,
+                size: int.size,
+                align: int.align,
+                to: None,
+            })));
+        }
+        // Empty rows are aligned too.
+        let align = of.element.align();
+        if align > 1 {
+            self.push(Step::Align(align));
+        }
+        let repeat = self.push(Step::Repeat { count, steps: 0 });
+        self.open.push(Vec::new());
+        self.any("", &of.element)?;
+        self.open.pop();
+        let length = self.here() - repeat as u32 - 1;
+        if let Step::Repeat { steps, .. } = &mut self.code.steps[repeat] {
+            *steps = length;
+        }
+        Ok(None)
+    }
+
+    fn variant(&mut self, of: &Variant) -> Result<Vec<Field>, Refused> {
+        let tag = of.tag.as_ref().ok_or("a variant has no tag")?;
+        let field = self.find(tag)?;
+        let (Some((number, signed)), Some(names)) = (self.number(&field), field.names) else {
+            return Err(format!("`{}` is no enumeration", tag.join(".")));
+        };
+        let table = self.code.tables.len() as u32;
+        self.code.tables.push(Table {
+            tag: number,
+            signed,
+            cases: Vec::new(),
+        });
+        let choose = self.push(Step::Choose { table, steps: 0 });
+        self.open.push(Vec::new());
+        let mut cases = Vec::new();
+        for (name, option) in &of.options {
+            let begin = self.here();
+            let field = self.any(name, option)?;
+            let steps = begin..self.here();
+            let same = |label: &str| label == name || bare(label) == bare(name);
+            let ranges = names.ranges.iter().filter(|(label, ..)| same(label));
+            cases.extend(ranges.map(|(_, first, last)| (*first, *last, steps.clone())));
+            if let Some(open) = self.open.last_mut() {
+                open.push(field);
+            }
+        }
+        let length = self.here() - choose as u32 - 1;
+        if let Step::Choose { steps, .. } = &mut self.code.steps[choose] {
+            *steps = length;
+        }
+        self.code.tables[table as usize].cases = cases;
+        Ok(self.open.pop().unwrap_or_default())
+    }
+
+    /// The field that a path leads to: from one of the roots, or from the innermost of what is open
+    /// outwards, then from the roots, the latest first.
+    fn find(&self, path: &[String]) -> Result<Field, Refused> {
+        let whole = path.join(".");
+        let roots = self.roots.iter().map(|(root, fields)| (*root, fields));
+        let current = self.open.first().map(|fields| (self.root, fields));
+        for (root, fields) in roots.clone().chain(current) {
+            let rest = whole
+                .strip_prefix(root)
+                .and_then(|rest| rest.strip_prefix('.'));
+            if let Some(rest) = rest {
+                let names: Vec<&str> = rest.split('.').collect();
+                if let Some(found) = descend(fields, &names) {
+                    return Ok(found.clone());
+                }
+            }
+        }
+        let names: Vec<&str> = path.iter().map(String::as_str).collect();
+        let outwards = self.open.iter().rev();
+        let mut places = outwards.chain(roots.rev().map(|(_, fields)| fields));
+        let found = places.find_map(|fields| descend(fields, &names));
+        found
+            .cloned()
+            .ok_or_else(|| format!("there is no field `{whole}` before it is needed"))
+    }
+
+    /// Joins steps that nothing asks for, once all types are there.
+    pub(crate) fn condense(&mut self, steps: Range<u32>) {
+        let mut known = Known::nothing();
+        let mut at = steps.start;
+        while at < steps.end {
+            let (bits, after, known_after) = self.fixed(at..steps.end, known);
+            if after > at {
+                let steps = after - at;
+                self.code.steps[at as usize] = Step::Skip { bits, steps };
+                (at, known) = (after, known_after);
+                continue;
+            }
+            let step = self.code.steps[at as usize].clone();
+            at += 1;
+            known = match step {
+                Step::Align(align) => known.aligned(align).1,
+                Step::Int { size, align, .. } => known.aligned(align).1.moved(u64::from(size)),
+                Step::Bits { size, align } => known.aligned(align).1.moved(size),
+                Step::Text { .. } => Known { of: 8, rest: 0 },
+                Step::Clock { .. } | Step::Event { .. } => known,
+                Step::Row { .. } | Step::Skip { .. } => Known::nothing(),
+                Step::Repeat { steps, .. } => {
+                    self.condense(at..at + steps);
+                    at += steps;
+                    Known::nothing()
+                }
+                Step::Choose { table, steps } => {
+                    let cases = &self.code.tables[table as usize].cases;
+                    let mut cases: Vec<_> = cases.iter().map(|case| case.2.clone()).collect();
+                    // Several values may choose the same steps.
+                    cases.dedup();
+                    for case in cases {
+                        self.condense(case);
+                    }
+                    at += steps;
+                    Known::nothing()
+                }
+            };
+        }
+    }
+
+    /// Bits of the steps from the first on whose size is known and that nothing asks for, the first
+    /// step behind them, and what is known of the place there.
+    fn fixed(&self, steps: Range<u32>, known: Known) -> (u64, u32, Known) {
+        let (mut bits, mut at, mut known) = (0_u64, steps.start, known);
+        while at < steps.end {
+            let (size, align) = match self.code.steps[at as usize] {
+                Step::Align(align) => (0, align),
+                Step::Int {
+                    size,
+                    align,
+                    to: None,
+                    ..
+                } => (u64::from(size), align),
+                Step::Bits { size, align } => (size, align),
+                Step::Row {
+                    count: Count::Fixed(count),
+                    size,
+                    align,
+                    to: None,
+                } => match count.checked_mul(u64::from(size)) {
+                    Some(bits) => (bits, align),
+                    None => break,
+                },
+                _ => break,
+            };
+            let (Some(padding), aligned) = known.aligned(align) else {
+                break;
+            };
+            match bits.checked_add(padding).and_then(|b| b.checked_add(size)) {
+                Some(sum) => bits = sum,
+                None => break,
+            }
+            known = aligned.moved(size);
+            at += 1;
+        }
+        (bits, at, known)
+    }
+}
+
+/// The root of the header of an event.
+pub(crate) const HEADER: &str = "stream.event.header";
+
+fn no_number(path: &[String]) -> Refused {
+    format!("`{}` is no number", path.join("."))
+}
+
+fn descend<'f>(fields: &'f [Field], names: &[&str]) -> Option<&'f Field> {
+    let (first, rest) = names.split_first()?;
+    let found = fields.iter().rev().find(|field| field.name == *first)?;
+    match rest.is_empty() {
+        true => Some(found),
+        false => descend(&found.inner, rest),
+    }
+}
+
+/// What is known of a place in a packet: its remainder by a power of two.
+#[derive(Clone, Copy)]
+struct Known {
+    of: u64,
+    rest: u64,
+}
+
+impl Known {
+    fn nothing() -> Self {
+        Self { of: 1, rest: 0 }
+    }
+
+    /// Bits up to the next multiple, if they are known, and what is known there.
+    fn aligned(self, align: u64) -> (Option<u64>, Self) {
+        match align <= self.of {
+            true => {
+                let padding = self.rest.wrapping_neg() & (align - 1);
+                (Some(padding), self.moved(padding))
+            }
+            false => (None, Self { of: align, rest: 0 }),
+        }
+    }
+
+    fn moved(self, bits: u64) -> Self {
+        let rest = self.rest.wrapping_add(bits) & (self.of - 1);
+        Self { rest, ..self }
+    }
+}

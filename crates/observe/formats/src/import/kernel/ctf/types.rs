@@ -1,0 +1,109 @@
+//! Types of fields, as the metadata of a CTF trace declares them.
+
+use std::rc::Rc;
+
+/// Types nested deeper than this are not read: LTTng's have five levels.
+pub(crate) const DEEPEST: u32 = 64;
+
+/// Which end of a number comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// As the trace says.
+    Native,
+    Little,
+    Big,
+}
+
+/// An integer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Int {
+    /// Bits, 1..=64.
+    pub(crate) size: u32,
+    /// Bits, a power of two.
+    pub(crate) align: u64,
+    pub(crate) signed: bool,
+    pub(crate) order: Order,
+    /// The clock that it is a stamp of.
+    pub(crate) clock: Option<Rc<str>>,
+}
+
+/// An enumeration: numbers with names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Enum {
+    pub(crate) container: Int,
+    /// Name, first number, last number.
+    pub(crate) ranges: Vec<(String, i128, i128)>,
+}
+
+/// Fields one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Struct {
+    pub(crate) fields: Vec<(String, Type)>,
+    pub(crate) align: u64,
+    pub(crate) depth: u32,
+}
+
+/// One of several fields, as the tag says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Variant {
+    /// Path of the enumeration that says which; `None` while only declared.
+    pub(crate) tag: Option<Vec<String>>,
+    pub(crate) options: Vec<(String, Type)>,
+    pub(crate) depth: u32,
+}
+
+/// How many elements follow each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Length {
+    Fixed(u64),
+    /// Path of the field that says it.
+    Told(Vec<String>),
+}
+
+/// Elements one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) element: Type,
+    pub(crate) length: Length,
+    pub(crate) depth: u32,
+}
+
+/// A type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Type {
+    Int(Int),
+    /// Bits and alignment: the value of a floating-point number is never needed.
+    Float(u32, u64),
+    /// Bytes up to a zero.
+    Text,
+    Enum(Rc<Enum>),
+    Struct(Rc<Struct>),
+    Variant(Rc<Variant>),
+    Row(Rc<Row>),
+}
+
+impl Type {
+    /// The bits of which its place is a multiple.
+    pub(crate) fn align(&self) -> u64 {
+        match self {
+            Self::Int(int) => int.align,
+            Self::Float(_, align) => *align,
+            Self::Text => 8,
+            Self::Enum(of) => of.container.align,
+            Self::Struct(of) => of.align,
+            // Only what is chosen is aligned.
+            Self::Variant(_) => 1,
+            Self::Row(of) => of.element.align(),
+        }
+    }
+
+    /// Levels of types in each other.
+    pub(crate) fn depth(&self) -> u32 {
+        match self {
+            Self::Int(_) | Self::Float(..) | Self::Text | Self::Enum(_) => 0,
+            Self::Struct(of) => of.depth,
+            Self::Variant(of) => of.depth,
+            Self::Row(of) => of.depth,
+        }
+    }
+}

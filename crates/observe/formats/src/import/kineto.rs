@@ -1,0 +1,97 @@
+//! Traces of PyTorch's profiler (Kineto), one file for each rank, as JSON or packed with gzip.
+//!
+//! What becomes of the events:
+//!
+//! | event | table |
+//! |---|---|
+//! | `gloo:all_reduce` and the like, kernels of NCCL | `calls`, `operations` |
+//! | process groups | `communicators` |
+//! | `ProfilerStep#N` and other annotations | `marks` |
+//!
+//! A collective is one call. On a GPU it lasts as long as its kernel, on a thread that stands for
+//! the stream, and the CPU's part is a call of its own, a launch. Of gloo, a worker thread runs the
+//! collective. Where the thread that launched it waits for it, the call is that thread's, from the
+//! launch until it goes on; otherwise it is the worker's.
+//!
+//! ```text
+//! json          the bytes as events, one at a time
+//! event         what of an event matters
+//! trace         what a file says, gathered
+//! names         names of collectives and kernels
+//! collectives   launches and runs as calls
+//! losses        what is missing or uncertain
+//! fill          the files as a run
+//! ```
+
+mod collectives;
+mod event;
+mod fill;
+mod json;
+mod losses;
+mod names;
+mod trace;
+
+use crate::import::error::ImportError;
+use flate2::read::MultiGzDecoder;
+use idlewave_sys::files;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+pub(crate) use fill::read;
+
+/// First bytes of a file that gzip packed.
+pub(crate) const GZIP: &[u8] = b"\x1f\x8b";
+
+/// Whether a file that starts with these bytes is such a trace, packed or not.
+pub(crate) fn is_trace(start: &[u8]) -> bool {
+    if start.starts_with(GZIP) {
+        let mut inner = Vec::new();
+        // The start of a packed file ends anywhere.
+        let _ = MultiGzDecoder::new(start)
+            .take(1 << 16)
+            .read_to_end(&mut inner);
+        return is_json(&inner);
+    }
+    is_json(start)
+}
+
+fn is_json(start: &[u8]) -> bool {
+    let has = |key: &[u8]| memchr::memmem::find(start, key).is_some();
+    start.trim_ascii_start().starts_with(b"{")
+        && has(b"\"traceEvents\"")
+        && [
+            &b"\"schemaVersion\""[..],
+            b"\"distributedInfo\"",
+            b"\"baseTimeNanoseconds\"",
+        ]
+        .into_iter()
+        .any(has)
+}
+
+/// The traces of a directory, by name.
+///
+/// # Errors
+/// The directory cannot be read.
+pub(crate) fn of_directory(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(ImportError::io(path))? {
+        let file = entry.map_err(ImportError::io(path))?.path();
+        let name = file
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
+        let is_named = name.is_some_and(|n| n.ends_with(".json") || n.ends_with(".json.gz"));
+        if is_named && file.is_file() && is_trace(&start(&file)?) {
+            found.push(file);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn start(path: &Path) -> Result<Vec<u8>, ImportError> {
+    let mut start = Vec::new();
+    let file = files::open(path).map_err(ImportError::io(path))?;
+    let read = file.take(1 << 16).read_to_end(&mut start);
+    read.map_err(ImportError::io(path))?;
+    Ok(start)
+}

@@ -1,0 +1,440 @@
+//! From the files of a program's ranks to a run.
+
+use crate::import::app::{self, App, NodeFacts, Thread, Told};
+use crate::import::ask::Ask;
+use crate::import::error::ImportError;
+use crate::import::imported::Imported;
+use crate::import::kernel::Program;
+use crate::import::kineto::collectives::{Calls, Found, Group, calls};
+use crate::import::kineto::losses::Lost;
+use crate::import::kineto::trace::{Lane, Trace};
+use idlewave_run::tables::TaskKind;
+use idlewave_run::{ClockSheet, NodeSheet, Phase, PhaseKind, RunWriter, TraceMode, Unavailable};
+use idlewave_units::{Bytes, CpuSet, Nanos, NodeId, Pid, Rank};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+/// More ranks than any program has.
+const MOST_RANKS: u64 = 1 << 20;
+
+/// Key of the group of all ranks.
+const WORLD: u64 = 0;
+
+/// Events between two looks at the stop flag.
+const LOOK: u64 = 1 << 14;
+
+/// Fills a run from the files of all ranks and closes it.
+pub(crate) fn read(
+    ask: &Ask<'_>,
+    files: &[PathBuf],
+    run: RunWriter,
+) -> Result<Imported, ImportError> {
+    let mut build = Build::begin(run)?;
+    for (at, file) in files.iter().enumerate() {
+        let mut events = 0_u64;
+        let trace = Trace::read(file, &mut |share| {
+            events += 1;
+            if events % LOOK == 0 {
+                (ask.progress)((at as f64 + share) / files.len() as f64);
+                // The flag carries no data, so no ordering is needed.
+                if ask.stop.load(Ordering::Relaxed) {
+                    return Err(ImportError::Interrupted);
+                }
+            }
+            Ok(())
+        })?;
+        build.add(file, at, trace)?;
+    }
+    build.finish(ask)
+}
+
+/// A run that is being built.
+struct Build {
+    app: App,
+    /// The files, by rank.
+    files: BTreeMap<u32, PathBuf>,
+    world: u32,
+    /// All process groups, and the key of each; that of the whole program is [`WORLD`].
+    groups: Vec<Group>,
+    keys: Vec<u64>,
+    hosts: Vec<String>,
+    /// What the times count from, in nanoseconds of the epoch.
+    base_ns: Option<u64>,
+    span: Option<(u64, u64)>,
+    name: String,
+    backend: Option<String>,
+    events: u64,
+    lost: Lost,
+}
+
+impl Build {
+    fn begin(run: RunWriter) -> Result<Self, ImportError> {
+        let mut app = App::begin(run)?;
+        app.comms.declare_world(WORLD);
+        Ok(Self {
+            app,
+            files: BTreeMap::new(),
+            world: 0,
+            groups: Vec::new(),
+            keys: Vec::new(),
+            hosts: Vec::new(),
+            base_ns: None,
+            span: None,
+            name: String::new(),
+            backend: None,
+            events: 0,
+            lost: Lost::default(),
+        })
+    }
+
+    /// Adds the file of a rank, the `at`-th.
+    fn add(&mut self, file: &Path, at: usize, trace: Trace) -> Result<(), ImportError> {
+        let Some(span) = trace.span else {
+            return Err(ImportError::Lacks {
+                path: file.to_owned(),
+                what: "it holds no operators, annotations or kernels".to_owned(),
+                next: "record with torch.profiler, and export_chrome_trace within its schedule"
+                    .to_owned(),
+            });
+        };
+        let rank = self.rank(file, at, &trace)?;
+        let own = self.groups_of(&trace, rank);
+        let node = self.node(&trace);
+        self.note(&trace);
+        let base = trace.head.base_ns.unwrap_or(0);
+        let first = *self.base_ns.get_or_insert(base);
+        // Times of the run count from the base of the first file.
+        let moved = |ns: u64| ns.checked_add(base)?.checked_sub(first);
+        if let Some(end) = moved(span.1) {
+            let begin = moved(span.0).unwrap_or(0);
+            let (from, to) = self.span.unwrap_or((begin, end));
+            self.span = Some((from.min(begin), to.max(end)));
+        }
+        let found = calls(&trace, &self.groups, &own);
+        let lanes = self.threads(&trace, &found, node, rank);
+        for call in &found.all {
+            let (Some(begin), Some(end)) = (moved(call.begin), moved(call.end)) else {
+                self.lost.outside += 1;
+                continue;
+            };
+            self.call(lanes[&call.lane], call, begin, end)?;
+        }
+        for mark in &trace.marks {
+            let (Some(begin), Some(end)) = (moved(mark.begin), moved(mark.end)) else {
+                self.lost.outside += 1;
+                continue;
+            };
+            let name = trace.names.text(mark.name).to_owned();
+            let thread = lanes[&Lane::Thread(mark.thread)];
+            self.app.mark(thread, name, begin, Some(end))?;
+        }
+        self.lost.calls.count(&found);
+        Ok(())
+    }
+
+    /// The rank of a file: what it says, else what its name says, else its place in the list.
+    fn rank(&mut self, file: &Path, at: usize, trace: &Trace) -> Result<u32, ImportError> {
+        let told = |key: &str| trace.head.distributed.as_ref()?.get(key)?.as_u64();
+        let world = told("world_size").unwrap_or(0);
+        let rank = match told("rank") {
+            Some(rank) => rank,
+            None => {
+                self.lost.unranked += 1;
+                rank_in_name(file).unwrap_or(at as u64)
+            }
+        };
+        let refused = |reason: String, next: &str| ImportError::Format {
+            path: file.to_owned(),
+            reason,
+            next: next.to_owned(),
+        };
+        if rank >= MOST_RANKS || world > MOST_RANKS {
+            let reason = format!("no program has a rank {rank} of {world}");
+            return Err(refused(reason, "give traces of torch.profiler"));
+        }
+        self.world = self.world.max(world as u32).max(rank as u32 + 1);
+        match self.files.insert(rank as u32, file.to_owned()) {
+            Some(other) => Err(refused(
+                format!("rank {rank} is in {} too", other.display()),
+                "give one trace for each rank, all of the same cycle of the profiler",
+            )),
+            None => Ok(rank as u32),
+        }
+    }
+
+    /// The groups that a rank is in, as places among all groups.
+    fn groups_of(&mut self, trace: &Trace, rank: u32) -> Vec<usize> {
+        let mut own = Vec::new();
+        let mut listed: Vec<Group> = trace.head.distributed.iter().flat_map(listed).collect();
+        for (name, members) in &trace.members {
+            let name = trace.names.text(*name);
+            if !listed.iter().any(|group| group.name == name) {
+                listed.push(Group {
+                    name: name.to_owned(),
+                    members: members.clone(),
+                });
+            }
+        }
+        if listed.is_empty() && trace.head.distributed.is_some() {
+            listed.push(Group {
+                name: "0".to_owned(),
+                members: (0..self.world).collect(),
+            });
+        }
+        for group in listed {
+            let is_valid = group
+                .members
+                .iter()
+                .all(|member| u64::from(*member) < MOST_RANKS);
+            if !group.members.contains(&rank) || !is_valid {
+                continue;
+            }
+            let known = self.groups.iter().position(|known| *known == group);
+            own.push(known.unwrap_or_else(|| self.new_group(group)));
+        }
+        own
+    }
+
+    fn new_group(&mut self, group: Group) -> usize {
+        let is_whole = group.members.iter().copied().eq(0..self.world);
+        let key = match is_whole && !self.keys.contains(&WORLD) {
+            true => WORLD,
+            false => self.groups.len() as u64 + 1,
+        };
+        let members = group.members.iter().copied().map(Rank::new);
+        self.app
+            .comms
+            .declare(key, members.filter(|_| key != WORLD));
+        self.keys.push(key);
+        self.groups.push(group);
+        self.groups.len() - 1
+    }
+
+    fn node(&mut self, trace: &Trace) -> NodeId {
+        self.lost.hostless += u64::from(trace.head.host.is_none());
+        let host = trace.head.host.clone().unwrap_or_default();
+        let known = self.hosts.iter().position(|known| *known == host);
+        let at = known.unwrap_or_else(|| {
+            self.hosts.push(host);
+            self.hosts.len() - 1
+        });
+        NodeId::new(at as u32)
+    }
+
+    fn note(&mut self, trace: &Trace) {
+        self.events += trace.events;
+        if self.name.is_empty() {
+            self.name.clone_from(&trace.process_name);
+        }
+        if self.backend.is_none() {
+            let told = trace
+                .head
+                .distributed
+                .as_ref()
+                .and_then(|d| d.get("backend"));
+            self.backend = told.and_then(Value::as_str).map(str::to_owned);
+        }
+        let lost = &mut self.lost;
+        lost.cut += u64::from(trace.head.cut);
+        lost.coarse += u64::from(trace.head.base_ns.is_none());
+        lost.left_out.add(&trace.left_out);
+    }
+
+    /// Adds the threads of a rank that do something: the one that launches most first.
+    fn threads(
+        &mut self,
+        trace: &Trace,
+        found: &Calls,
+        node: NodeId,
+        rank: u32,
+    ) -> BTreeMap<Lane, app::ThreadId> {
+        let mut use_of: BTreeMap<u32, usize> = BTreeMap::new();
+        for launch in &trace.launches {
+            *use_of.entry(launch.thread).or_default() += 1;
+        }
+        let busiest = use_of
+            .iter()
+            .max_by_key(|(thread, n)| (**n, std::cmp::Reverse(**thread)));
+        // The process's first thread has its number.
+        let main = busiest.map(|(thread, _)| *thread).or(trace.process);
+        let process = trace.process.map(Pid::new);
+        let mut lanes: BTreeSet<Lane> = found.all.iter().map(|call| call.lane).collect();
+        lanes.extend(trace.marks.iter().map(|mark| Lane::Thread(mark.thread)));
+        lanes.extend(main.map(Lane::Thread));
+        let mut ids = BTreeMap::new();
+        let mut process_pid = None;
+        let order = |lane: &Lane| (main.map(Lane::Thread) != Some(*lane), *lane);
+        let mut lanes: Vec<Lane> = lanes.into_iter().collect();
+        lanes.sort_by_key(order);
+        for (at, lane) in lanes.into_iter().enumerate() {
+            let (given, name) = match lane {
+                Lane::Thread(thread) => {
+                    let name = trace.threads.get(&thread);
+                    let name = name.cloned().unwrap_or_else(|| format!("thread {thread}"));
+                    (Some(Pid::new(thread)), name)
+                }
+                Lane::Stream(gpu, stream) => (None, format!("GPU {gpu} stream {stream}")),
+            };
+            let pid = self.app.pid(node, given.filter(|pid| *pid != Pid::IDLE));
+            let process = *process_pid.get_or_insert(process.unwrap_or(pid));
+            let id = self.app.add(Thread {
+                place: [rank, at as u32, 0],
+                node,
+                pid,
+                process,
+                name,
+                rank: Some(Rank::new(rank)),
+                kind: TaskKind::Rank,
+            });
+            ids.insert(lane, id);
+        }
+        ids
+    }
+
+    fn call(
+        &mut self,
+        thread: app::ThreadId,
+        call: &Found,
+        begin_ns: u64,
+        end_ns: u64,
+    ) -> Result<(), ImportError> {
+        let operation = self.app.function_of_class(&call.name, call.class);
+        let is_collective = app::is_collective(call.class);
+        let comm = call
+            .group
+            .and_then(|group| self.app.comms.of(self.keys[group]));
+        self.lost.typeless += u64::from(is_collective && call.sent.is_none());
+        let is_message = !is_collective && !call.name.starts_with("launch");
+        self.lost.messages += u64::from(is_message);
+        self.app.call(
+            thread,
+            app::Call {
+                operation,
+                class: call.class,
+                begin_ns,
+                end_ns,
+                comm,
+                root: call.root.map(Rank::new),
+                sent: call.sent.map(Bytes::new),
+                received: call.received.map(Bytes::new),
+                request: None,
+            },
+        )?;
+        Ok(())
+    }
+
+    /// Ends the tables and the run.
+    fn finish(mut self, ask: &Ask<'_>) -> Result<Imported, ImportError> {
+        let name = match self.name.as_str() {
+            "" => ask
+                .input
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
+            name => name.to_owned(),
+        };
+        match ask.program {
+            // So that the manifest says which one it is, and the command gives the same run again.
+            Program::Busiest => {
+                let option = ["--program".to_owned(), name.clone()];
+                self.app.run.manifest.command.extend(option);
+            }
+            Program::Named(asked) if *asked == name => {}
+            asked => {
+                return Err(ImportError::NoProgram {
+                    asked: asked.to_string(),
+                    busiest: vec![name],
+                });
+            }
+        }
+        let (begin_ns, end_ns) = self.span.unwrap_or((0, 0));
+        let wall = Nanos::from_nanos(end_ns.saturating_sub(begin_ns));
+        let hosts = self.hosts.iter().enumerate();
+        let nodes = hosts.map(|(at, host)| node(at, host, wall, self.base_ns));
+        self.app.run.manifest.nodes = nodes.collect();
+        self.app.run.manifest.phases = vec![Phase {
+            kind: PhaseKind::Recorded {
+                library: None,
+                exit_code: None,
+            },
+            begin_ns,
+            end_ns,
+        }];
+        self.app.expect_ranks(self.world);
+        self.lost.unseen_ranks = u64::from(self.world) - self.files.len() as u64;
+        self.lost.hosts = self.hosts.len() as u64;
+        let library = self
+            .backend
+            .unwrap_or_else(|| "torch.distributed".to_owned());
+        let library = (self.app.called() > 0).then_some(library);
+        self.app.finish(Told {
+            format: "traces of PyTorch's profiler",
+            name,
+            events: self.events,
+            missed: None,
+            cpus: 0,
+            span: wall,
+            library,
+            losses: self.lost.ledger(),
+        })
+    }
+}
+
+/// What the manifest says of a host.
+fn node(at: usize, host: &str, wall: Nanos, base_ns: Option<u64>) -> NodeSheet {
+    let name = match host {
+        "" => format!("node {at}"),
+        host => host.to_owned(),
+    };
+    let facts = NodeFacts {
+        node: NodeId::new(at as u32),
+        host: name,
+        cpus: CpuSet::default(),
+        traced_cpus: 0,
+        clock: ClockSheet::KINETO,
+        counts_per_second: 1e9,
+        method: format!(
+            "CLOCK_REALTIME as the profiler converts it, from {} ns of the epoch",
+            base_ns.unwrap_or(0)
+        ),
+        wall,
+        mode: TraceMode::Off,
+        unavailable: vec![Unavailable {
+            what: "which thread had which CPU".to_owned(),
+            why: "PyTorch's profiler does not see the kernel".to_owned(),
+            allow: Some("idlewave import KERNEL_TRACE --app TRACE... -o RUN".to_owned()),
+        }],
+    };
+    facts.sheet()
+}
+
+/// The process groups that a trace lists.
+fn listed(distributed: &Value) -> Vec<Group> {
+    let config = distributed.get("pg_config").and_then(Value::as_array);
+    let group = |entry: &Value| {
+        let name = entry.get("pg_name")?;
+        let members = entry.get("ranks")?.as_array()?.iter();
+        let members = members.map(|rank| u32::try_from(rank.as_u64()?).ok());
+        Some(Group {
+            name: name
+                .as_str()
+                .map_or_else(|| name.to_string(), str::to_owned),
+            members: members.collect::<Option<_>>()?,
+        })
+    };
+    config.into_iter().flatten().filter_map(group).collect()
+}
+
+/// The number after `rank` in the name of a file.
+fn rank_in_name(file: &Path) -> Option<u64> {
+    let name = file.file_name()?.to_str()?.to_ascii_lowercase();
+    let (_, rest) = name.rsplit_once("rank")?;
+    let digits = rest.trim_start_matches(['_', '-', '.', '=']);
+    let end = digits
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(digits.len());
+    digits[..end].parse().ok()
+}

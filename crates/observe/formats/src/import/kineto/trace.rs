@@ -1,0 +1,363 @@
+//! What the file of a rank says, gathered.
+//!
+//! Memory grows with collectives and annotations, at some 60 bytes for each, not with operators and
+//! kernels, which are nearly all events.
+
+use crate::import::error::ImportError;
+use crate::import::kineto::event::{Event, whole};
+use crate::import::kineto::json::{self, Head};
+use crate::import::kineto::names;
+use idlewave_run::tables::OperationClass;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+/// Where something happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Lane {
+    /// A thread, by its number.
+    Thread(u32),
+    /// A stream of a GPU, both by number.
+    Stream(u32, u32),
+}
+
+/// A collective that a CPU has launched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Launch {
+    /// Its plain name.
+    pub name: Name,
+    pub thread: u32,
+    pub begin: u64,
+    pub end: u64,
+    /// When the thread did something else.
+    pub next: Option<u64>,
+    /// Its root, as a rank of the group.
+    pub root: Option<u32>,
+    /// The process group.
+    pub group: Option<Name>,
+    pub by: By,
+}
+
+/// The event that tells of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// An operator `c10d::..`.
+    Operator,
+    /// The operator `record_param_comms`.
+    Parameters,
+}
+
+/// A collective, or a message, that a backend carried out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// The backend and its name.
+    pub label: Name,
+    pub plain: Name,
+    pub lane: Lane,
+    pub begin: u64,
+    pub end: u64,
+    pub group: Option<Name>,
+    pub sent: Option<u64>,
+    pub received: Option<u64>,
+}
+
+/// An annotation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    pub name: Name,
+    pub thread: u32,
+    pub begin: u64,
+    pub end: u64,
+}
+
+/// A text, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Name(u32);
+
+/// Texts that occur often, once each.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    numbers: HashMap<String, Name>,
+    texts: Vec<String>,
+}
+
+impl Names {
+    fn number(&mut self, text: &str) -> Name {
+        if let Some(&number) = self.numbers.get(text) {
+            return number;
+        }
+        let number = Name(self.texts.len() as u32);
+        self.numbers.insert(text.to_owned(), number);
+        self.texts.push(text.to_owned());
+        number
+    }
+
+    pub(super) fn text(&self, name: Name) -> &str {
+        &self.texts[name.0 as usize]
+    }
+}
+
+/// Events that become nothing, by what they are.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut {
+    pub operators: u64,
+    pub kernels: u64,
+    pub others: u64,
+    /// Without a start, or with one that is no time.
+    pub untimed: u64,
+    /// Of a process other than the first.
+    pub foreign: u64,
+    /// Earlier than the event before on the same thread.
+    pub disordered: u64,
+}
+
+/// What the file of a rank says.
+#[derive(Debug, Default)]
+pub(super) struct Trace {
+    pub head: Head,
+    pub events: u64,
+    /// The process.
+    pub process: Option<u32>,
+    pub process_name: String,
+    /// Names of its threads.
+    pub threads: BTreeMap<u32, String>,
+    pub names: Names,
+    pub launches: Vec<Launch>,
+    pub runs: Vec<Run>,
+    pub marks: Vec<Mark>,
+    /// Members of process groups that arguments list.
+    pub members: BTreeMap<Name, Vec<u32>>,
+    /// The first start and the last end.
+    pub span: Option<(u64, u64)>,
+    pub left_out: LeftOut,
+    /// Launches by annotations of backends whose collectives run on a GPU.
+    pub on_gpu: u64,
+    /// By thread: launches after which it has done nothing yet, and the last start.
+    open: HashMap<u32, (Vec<usize>, u64)>,
+}
+
+impl Trace {
+    /// Reads a file. `look` is called for each event with the share that is read.
+    ///
+    /// # Errors
+    /// See [`json::read`]; `look` fails.
+    pub(super) fn read(
+        path: &Path,
+        look: &mut dyn FnMut(f64) -> Result<(), ImportError>,
+    ) -> Result<Self, ImportError> {
+        let mut trace = Self::default();
+        let head = json::read(path, &mut |event, share| {
+            trace.take(event);
+            look(share)
+        })?;
+        trace.head = head;
+        trace.open.clear();
+        Ok(trace)
+    }
+
+    fn take(&mut self, event: &Event) {
+        self.events += 1;
+        match event.phase.as_str() {
+            "M" => return self.metadata(event),
+            "X" => {}
+            _ => {
+                self.left_out.others += 1;
+                return;
+            }
+        }
+        let is_cpu = matches!(event.category.as_str(), "cpu_op" | "user_annotation");
+        if !is_cpu && event.category != "kernel" {
+            self.left_out.others += 1;
+            return;
+        }
+        let Some((begin, end)) = event.times() else {
+            self.left_out.untimed += 1;
+            return;
+        };
+        let (Some(pid), Some(tid)) = (whole(event.pid), whole(event.tid)) else {
+            self.left_out.others += 1;
+            return;
+        };
+        if is_cpu && *self.process.get_or_insert(pid) != pid {
+            self.left_out.foreign += 1;
+            return;
+        }
+        let (first, last) = self.span.unwrap_or((begin, end));
+        self.span = Some((first.min(begin), last.max(end)));
+        if !is_cpu {
+            self.kernel(event, Lane::Stream(pid, tid), begin, end);
+            return;
+        }
+        self.settle(tid, begin);
+        match event.category.as_str() {
+            "cpu_op" => self.operator(event, tid, begin, end),
+            _ => self.annotation(event, tid, begin, end),
+        }
+    }
+
+    fn metadata(&mut self, event: &Event) {
+        let Some(pid) = whole(event.pid).filter(|_| !event.args.name.is_empty()) else {
+            return;
+        };
+        // A GPU has the name of a process too, but it comes after that of the process, whose number
+        // is the first.
+        match (event.name.as_str(), whole(event.tid)) {
+            ("process_name", _) if self.process_name.is_empty() => {
+                self.process_name.clone_from(&event.args.name);
+            }
+            ("thread_name", Some(tid)) if *self.process.get_or_insert(pid) == pid => {
+                let name = thread_name(&event.args.name);
+                self.threads.insert(tid, name.to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    /// The thread does something at this time: its launches are over by then.
+    fn settle(&mut self, thread: u32, now: u64) {
+        let (open, last) = self.open.entry(thread).or_default();
+        self.left_out.disordered += u64::from(now < *last);
+        *last = now;
+        let launches = &mut self.launches;
+        open.retain(|&at| {
+            let is_over = launches[at].end <= now;
+            if is_over {
+                launches[at].next = Some(now);
+            }
+            !is_over
+        });
+    }
+
+    fn operator(&mut self, event: &Event, thread: u32, begin: u64, end: u64) {
+        let by = match event.name.as_str() {
+            "record_param_comms" if !event.args.collective.is_empty() => By::Parameters,
+            name if name.starts_with("c10d::") => By::Operator,
+            _ => {
+                self.left_out.operators += 1;
+                return;
+            }
+        };
+        let plain = match by {
+            By::Parameters => names::plain(&event.args.collective),
+            By::Operator => names::plain(&event.name),
+        };
+        // A broadcast(tensors, group, root, ..), a reduce(tensors, group, op, root, ..).
+        let place = match plain.as_str() {
+            "broadcast" | "gather" | "scatter" => 2,
+            "reduce" => 3,
+            _ => usize::MAX,
+        };
+        let root = event.args.inputs.get(place).copied().flatten();
+        let launch = Launch {
+            name: self.names.number(&plain),
+            thread,
+            begin,
+            end,
+            next: None,
+            root: whole(root).filter(|_| by == By::Operator),
+            group: self.group(event),
+            by,
+        };
+        self.launches.push(launch);
+        if by == By::Operator {
+            let (open, _) = self.open.entry(thread).or_default();
+            open.push(self.launches.len() - 1);
+        }
+    }
+
+    fn annotation(&mut self, event: &Event, thread: u32, begin: u64, end: u64) {
+        let name = event.name.as_str();
+        match name.split_once(':') {
+            // These backends wait for the CPU that carries out the collective.
+            Some(("gloo" | "mpi", collective)) => {
+                let plain = names::plain(collective);
+                let run = Run {
+                    label: self.names.number(name),
+                    plain: self.names.number(&plain),
+                    lane: Lane::Thread(thread),
+                    begin,
+                    end,
+                    group: None,
+                    sent: None,
+                    received: None,
+                };
+                self.runs.push(run);
+            }
+            Some(("nccl" | "ucc" | "xccl" | "hccl", _)) => self.on_gpu += 1,
+            _ => {
+                let is_step = name.starts_with("ProfilerStep#");
+                let name = self
+                    .names
+                    .number(if is_step { "ProfilerStep" } else { name });
+                self.marks.push(Mark {
+                    name,
+                    thread,
+                    begin,
+                    end,
+                });
+            }
+        }
+    }
+
+    fn kernel(&mut self, event: &Event, lane: Lane, begin: u64, end: u64) {
+        let args = &event.args;
+        let of_name = names::of_kernel(&event.name);
+        let named = (!args.collective.is_empty()).then_some(args.collective.as_str());
+        let Some(name) = named.or(of_name) else {
+            self.left_out.kernels += 1;
+            return;
+        };
+        let plain = names::plain(name);
+        let element = names::element_bytes(&args.dtype);
+        let bytes = |count: Option<f64>| {
+            let count = count.filter(|n| n.fract() == 0.0 && (0.0..1e15).contains(n))?;
+            (count as u64).checked_mul(element?)
+        };
+        let (sent, received) = (bytes(args.elements_in), bytes(args.elements_out));
+        let label = format!("nccl:{}", names::spelled(&plain));
+        let run = Run {
+            label: self.names.number(&label),
+            plain: self.names.number(&plain),
+            lane,
+            begin,
+            end,
+            group: self.group(event),
+            sent,
+            received,
+        };
+        self.runs.push(run);
+    }
+
+    /// The process group that an event names, with the members that it lists.
+    fn group(&mut self, event: &Event) -> Option<Name> {
+        let args = &event.args;
+        if args.group.is_empty() {
+            return None;
+        }
+        let name = self.names.number(&args.group);
+        if let Entry::Vacant(place) = self.members.entry(name) {
+            let text = args.members_text.split(|c: char| !c.is_ascii_digit());
+            let told = text.filter_map(|n| n.parse().ok());
+            let listed = args.members.iter().filter_map(|n| whole(Some(*n)));
+            let members: Vec<u32> = listed.chain(told).collect();
+            if !members.is_empty() {
+                place.insert(members);
+            }
+        }
+        Some(name)
+    }
+
+    /// Whether a run's class is this.
+    pub(super) fn class(&self, plain: Name) -> OperationClass {
+        names::class(self.names.text(plain))
+    }
+}
+
+/// `thread 18517 (pt_gloo_runloop)` as the name that the thread has.
+fn thread_name(label: &str) -> &str {
+    let inner = label.strip_suffix(')').and_then(|l| l.split_once(" ("));
+    match inner {
+        Some((before, name)) if before.starts_with("thread ") => name,
+        _ => label,
+    }
+}
