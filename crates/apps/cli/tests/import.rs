@@ -314,3 +314,44 @@ fn traces_that_do_not_go_together_are_wrong_usage() {
         assert!(!dir.path().join("run").exists());
     }
 }
+
+#[test]
+fn an_archive_of_otf2_becomes_a_run_of_ranks_that_the_other_commands_take() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/examples/otf2/halo");
+    let imported = import(&dir, &archive, &["-o", "site"]);
+    imported.succeeded();
+    fits(&imported.stdout);
+    let parts = [
+        "OTF2 archive: 796 events in 632 ms\n",
+        "program under study: halo, 2 ranks, 2 threads, as the trace says",
+        "who had the CPUs, interrupts and wake-ups (1)",
+    ];
+    has(&imported.stdout, &parts);
+    let explained = run(idlewave().args(["explain", "site"]).current_dir(&dir));
+    explained.succeeded();
+    fits(&explained.stdout);
+    let parts = [
+        "PROGRAM halo",
+        "WHAT RANKS WAITED FOR",
+        "wait at MPI_Allreduce",
+        "50 point-to-point messages",
+        "trace: imported from OTF2; what recording it cost is not known",
+    ];
+    has(&explained.stdout, &parts);
+    for command in [
+        &["report", "site"][..],
+        &["fit", "site"],
+        &["simulate", "like", "site"],
+    ] {
+        run(idlewave().args(command).current_dir(&dir)).succeeded();
+    }
+    let page = fs::read_to_string(dir.path().join("site/report.html")).unwrap();
+    has(
+        &page,
+        &["The imported OTF2 trace does not tell who had the CPUs."],
+    );
+    let other = import(&dir, &archive, &["-o", "other", "--program", "app"]);
+    assert_eq!(other.code, Some(2), "{}", other.stderr);
+    has(&other.stderr, &["give one of these with --program: halo"]);
+}

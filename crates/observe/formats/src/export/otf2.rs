@@ -14,12 +14,14 @@
 //! program      calls, messages, marks and steps as records
 //! taken        what took the CPU, as records
 //! lane         records of a location as events
+//! gathered     all of it, before anything is written
 //! definitions  what the numbers in events stand for
 //! ```
 
 mod archive;
 mod comms;
 mod definitions;
+mod gathered;
 mod lane;
 mod library;
 mod program;
@@ -33,12 +35,12 @@ use crate::export::sorter::Sorter;
 use crate::export::{Export, ExportError, Job, Written};
 use archive::Archive;
 use comms::Comms;
+use gathered::Gathered;
 use idlewave_run::Ledger;
 use idlewave_run::tables::*;
 use idlewave_sys::files;
 use lane::Lane;
 use library::Library;
-use record::Record;
 use regions::Regions;
 use std::fs;
 use std::path::Path;
@@ -46,15 +48,6 @@ use survey::Survey;
 
 /// Records between two looks at the stop flag.
 const LOOK: u64 = 1 << 16;
-
-/// What an export is made of, before it is written.
-struct Gathered {
-    survey: Survey,
-    regions: Regions,
-    comms: Comms,
-    records: Sorter<Record>,
-    losses: Ledger,
-}
 
 /// Writes an archive into the directory that the job names.
 pub(super) fn write(job: &Job<'_>) -> Result<Export, ExportError> {

@@ -27,7 +27,8 @@
 //! requests      operations of MPI that are not complete
 //! lane          what a location is in the middle of
 //! build         from events to rows
-//! finish        the ledger and the end of the run
+//! losses        the ledger
+//! finish        the end of the run
 //! ```
 
 mod anchor;
@@ -39,6 +40,7 @@ mod definitions;
 mod finish;
 mod lane;
 mod local;
+mod losses;
 mod records;
 mod requests;
 mod world;

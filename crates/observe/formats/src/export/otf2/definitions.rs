@@ -1,7 +1,7 @@
 //! What the numbers in events stand for.
 
-use super::Gathered;
 use super::archive::{Archive, Definitions};
+use super::gathered::Gathered;
 use crate::export::{ExportError, Job};
 use crate::otf2;
 use idlewave_units::{NodeId, Rank};

@@ -1,6 +1,6 @@
 //! What the program did: steps, calls of MPI, messages and marks, as records.
 
-use super::Gathered;
+use super::gathered::Gathered;
 use super::record::{CALL, Record, class, kind};
 use super::regions::RegionKind;
 use crate::export::kernel::Stream;

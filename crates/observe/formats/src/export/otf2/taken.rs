@@ -1,7 +1,7 @@
 //! What took the CPU from threads of the program, as records: other threads while one was
 //! preempted, and interrupts.
 
-use super::Gathered;
+use super::gathered::Gathered;
 use super::record::{Record, class, kind};
 use super::regions::RegionKind;
 use crate::export::kernel::{self, Happened, Place, What, enter_inferred};

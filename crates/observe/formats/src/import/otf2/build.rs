@@ -3,9 +3,9 @@
 use super::anchor::Anchor;
 use super::clock::nanoseconds;
 use super::definitions::{Definitions, Region};
-use super::finish::Losses;
 use super::lane::{DEEPEST, Lane, MOST_ENDS, OpenCall};
 use super::local::Local;
+use super::losses::Losses;
 use super::records::{Collective, Event, Message};
 use super::requests::{self, Open, Requests};
 use super::world::World;

@@ -1,0 +1,195 @@
+//! What an archive lacks, and what of it has no place in a run.
+
+use idlewave_run::Ledger;
+
+/// What has no place in the run, or is missing from the archive.
+#[derive(Debug, Default)]
+pub(super) struct Losses {
+    /// Locations whose file of events was read, and those without one.
+    pub files: u64,
+    pub missing_files: u64,
+    /// Events that the definitions announce and the files lack.
+    pub missing_events: u64,
+    /// Files that end within a record.
+    pub cut: u64,
+    /// Locations with local definitions, and without.
+    with_local: u64,
+    without_local: u64,
+    /// Locations that are no threads.
+    pub no_threads: u64,
+    /// Times that lie before the one before.
+    pub backwards: u64,
+    pub metrics: u64,
+    pub others: u64,
+    pub flushes: u64,
+    /// Regions of the recorder.
+    pub artificial: u64,
+    /// Regions within a call of MPI.
+    pub within: u64,
+    pub too_deep: u64,
+    /// Ends of regions that are not open.
+    pub unmatched: u64,
+    pub open_calls: u64,
+    pub open_receives: u64,
+    pub cancelled: u64,
+    pub nonblocking: u64,
+    /// Completions of operations whose start is not in the archive.
+    pub not_started: u64,
+    /// Ends of messages whose other rank is not in the communicator.
+    pub no_peer: u64,
+    /// Calls and messages of locations that belong to no rank.
+    pub foreign: u64,
+    /// Collectives of a rank and communicator that followed one of another thread.
+    pub several_threads: u64,
+}
+
+impl Losses {
+    /// Whether a location has local definitions.
+    pub(super) fn local(&mut self, has: bool) {
+        match has {
+            true => self.with_local += 1,
+            false => self.without_local += 1,
+        }
+    }
+
+    pub(super) fn ledger(&self) -> Ledger {
+        let mut ledger = Ledger::default();
+        let lacks = "the run lacks them";
+        let copy = "copy the whole archive: NAME.otf2, NAME.def and the directory NAME";
+        let without = match self.with_local {
+            0 => 0,
+            _ => self.without_local,
+        };
+        let whole = "trace the whole program";
+        let viewer = "look at them in a viewer of OTF2";
+        let record = "record with `idlewave record`";
+        let entries = [
+            (
+                "files of events that are missing",
+                self.missing_files,
+                lacks,
+                copy,
+            ),
+            (
+                "files of events that are cut short",
+                self.cut,
+                "what came later is missing",
+                copy,
+            ),
+            (
+                "events that the definitions announce and the files lack",
+                self.missing_events,
+                lacks,
+                copy,
+            ),
+            (
+                "locations without local definitions",
+                without,
+                "their clocks are not corrected, and their regions may have wrong names",
+                copy,
+            ),
+            (
+                "locations that are not threads, such as streams of accelerators",
+                self.no_threads,
+                lacks,
+                viewer,
+            ),
+            (
+                "times that run backwards",
+                self.backwards,
+                "the time before stands in for each",
+                "check the synchronisation of the clocks in the recorder",
+            ),
+            (
+                "flushes of the recorder's buffer",
+                self.flushes,
+                "they took time from the program",
+                "give the recorder more memory",
+            ),
+            (
+                "regions of the recorder, such as what took a CPU in an export of idlewave",
+                self.artificial,
+                lacks,
+                viewer,
+            ),
+            ("regions within calls of MPI", self.within, lacks, viewer),
+            (
+                "regions that lie too deep in others",
+                self.too_deep,
+                lacks,
+                "record fewer regions",
+            ),
+            (
+                "ends of regions that were not entered",
+                self.unmatched,
+                lacks,
+                whole,
+            ),
+            (
+                "calls of MPI that do not end",
+                self.open_calls,
+                lacks,
+                whole,
+            ),
+            (
+                "receives that never completed",
+                self.open_receives,
+                "the archive has neither their senders nor their tags",
+                record,
+            ),
+            (
+                "operations of MPI that were cancelled",
+                self.cancelled,
+                lacks,
+                "none needed",
+            ),
+            (
+                "collectives that do not block",
+                self.nonblocking,
+                "waits for their members are not explained: the archive has their communicators at their ends only",
+                record,
+            ),
+            (
+                "completions of operations that were not started",
+                self.not_started,
+                "receives count as posted when they complete",
+                whole,
+            ),
+            (
+                "messages to or from ranks that their communicators lack",
+                self.no_peer,
+                "they belong to no message",
+                copy,
+            ),
+            (
+                "calls and messages of threads that belong to no rank",
+                self.foreign,
+                lacks,
+                "trace all ranks",
+            ),
+            (
+                "collectives of one communicator that several threads of a rank called",
+                self.several_threads,
+                "their order is that of the threads, so waits may go to the wrong ranks",
+                record,
+            ),
+            ("metrics", self.metrics, lacks, viewer),
+            (
+                "events of kinds that a run has no table for",
+                self.others,
+                lacks,
+                viewer,
+            ),
+        ];
+        for (what, count, consequence, advice) in entries {
+            ledger.enter(what, count, consequence, advice);
+        }
+        ledger.enter(
+            "who had the CPUs, interrupts and wake-ups",
+            1,
+            "late ranks are named, but not what took their CPUs",
+            "record with `sudo idlewave record -- mpirun ./program`",
+        );
+        ledger
+    }
+}
