@@ -136,7 +136,7 @@ fn directory(path: &Path) -> Result<Format, ImportError> {
         )
     } else {
         (
-            "the directory holds neither a capture.json, an OTF2 archive nor traces of PyTorch's profiler",
+            "the directory holds neither a capture.json nor traces of PyTorch's profiler nor an OTF2 archive",
             "give a trace file, or the directory raw/ of a run",
         )
     };

@@ -2,6 +2,9 @@
 
 use idlewave_run::Ledger;
 
+/// What an archive does not have of the kernel, which a kernel trace joined with it does.
+pub(in crate::import) const OF_ITS_KERNEL: &str = "who had the CPUs, interrupts and wake-ups";
+
 /// What has no place in the run, or is missing from the archive.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
@@ -185,7 +188,7 @@ impl Losses {
             ledger.enter(what, count, consequence, advice);
         }
         ledger.enter(
-            "who had the CPUs, interrupts and wake-ups",
+            OF_ITS_KERNEL,
             1,
             "late ranks are named, but not what took their CPUs",
             "record with `sudo idlewave record -- mpirun ./program`",
