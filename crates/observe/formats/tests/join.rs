@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 const OFFSET_NS: i64 = 995_000_000;
 
 /// Thread 100 on CPU 0 and 101 on CPU 1, each for 20 ms from 1 s on. The kernel's clock, in
-/// microseconds from then: a daemon has CPU 0 from 10,000 to 12,000.
+/// microseconds from then: a daemon has CPU 0 from 10,000 to 12,000. Another program is busier.
 fn kernel(daemon: bool) -> String {
     let mut out = "# tracer: nop\n".to_owned();
     let mut switch = |cpu: u32, us: u64, from: (&str, u32), to: (&str, u32)| {
@@ -30,6 +30,9 @@ fn kernel(daemon: bool) -> String {
         .unwrap();
     };
     let (idle, first, second) = (("swapper", 0), ("solver", 100), ("solver", 101));
+    for cpu in 2..5 {
+        switch(cpu, 0, idle, ("other", 298 + cpu));
+    }
     switch(0, 0, idle, first);
     switch(1, 0, idle, second);
     if daemon {
@@ -38,6 +41,9 @@ fn kernel(daemon: bool) -> String {
     }
     switch(0, 20_000, first, idle);
     switch(1, 20_000, second, idle);
+    for cpu in 2..5 {
+        switch(cpu, 20_000, ("other", 298 + cpu), idle);
+    }
     out
 }
 
@@ -155,7 +161,7 @@ fn threads_with_equal_numbers_are_the_same_and_clocks_are_aligned_by_their_burst
     let kinds: Vec<_> = run.read::<Tasks>().unwrap().rows().collect();
     let kind = |pid: u32| kinds.iter().find(|t| t.pid == Pid::new(pid)).unwrap().kind;
     assert_eq!([100, 101].map(kind), [TaskKind::Rank; 2]);
-    assert_eq!(kind(200), TaskKind::User);
+    assert_eq!([200, 300].map(kind), [TaskKind::User; 2]);
     let sheets: Vec<_> = run
         .manifest()
         .ranks

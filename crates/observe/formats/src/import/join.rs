@@ -17,7 +17,7 @@ mod tables;
 use crate::import::ask::Ask;
 use crate::import::error::ImportError;
 use crate::import::imported::{Imported, Joined, Subject};
-use crate::import::paraver;
+use crate::import::{otf2, paraver};
 use idlewave_run::{Ledger, Manifest, RunReader};
 use offset::Offset;
 use people::People;
@@ -141,7 +141,8 @@ fn describe(manifest: &mut Manifest, app: &Manifest, people: &People, offset: &O
         losses.enter(&loss.what, loss.count, &loss.consequence, &loss.advice);
     }
     for loss in app.losses.entries() {
-        if !paraver::OF_ITS_KERNEL.contains(&loss.what.as_str()) {
+        let what = loss.what.as_str();
+        if what != otf2::OF_ITS_KERNEL && !paraver::OF_ITS_KERNEL.contains(&what) {
             losses.enter(&loss.what, loss.count, &loss.consequence, &loss.advice);
         }
     }

@@ -15,6 +15,7 @@
 //!
 //! ```text
 //! json          the bytes as events, one at a time
+//! value         keys and values that are kept
 //! event         what of an event matters
 //! trace         what a file says, gathered
 //! names         names of collectives and kernels
@@ -30,6 +31,7 @@ mod json;
 mod losses;
 mod names;
 mod trace;
+mod value;
 
 use crate::import::error::ImportError;
 use flate2::read::MultiGzDecoder;

@@ -46,6 +46,7 @@ mod requests;
 mod world;
 
 pub(super) use anchor::{inside, is_anchor};
+pub(super) use losses::OF_ITS_KERNEL;
 
 use crate::import::ask::Ask;
 use crate::import::error::ImportError;

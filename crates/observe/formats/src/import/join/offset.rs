@@ -119,11 +119,7 @@ impl Offset {
             );
             return Err(refused(what));
         }
-        let longest = stretches
-            .iter()
-            .max_by_key(|s| (s.1 - s.0, std::cmp::Reverse(s.0)));
-        let &(from, to) = longest.unwrap_or(&(least, most));
-        let ns = from + (to - from) / 2;
+        let ns = chosen(&stretches);
         let error = (ns - least).max(most - ns) + slack;
         Ok(Self {
             ns,
@@ -155,6 +151,21 @@ impl Offset {
             "check --app-offset, and whether both traces are of one run",
         );
     }
+}
+
+/// One of the offsets that are allowed: 0 if it is, for clocks of different kinds do not agree by
+/// chance; else the middle of the longest stretch.
+fn chosen(stretches: &[Stretch]) -> i64 {
+    if stretches
+        .iter()
+        .any(|stretch| stretch.0 <= 0 && 0 <= stretch.1)
+    {
+        return 0;
+    }
+    let longest = stretches
+        .iter()
+        .max_by_key(|s| (s.1 - s.0, std::cmp::Reverse(s.0)));
+    longest.map_or(0, |&(from, to)| from + (to - from) / 2)
 }
 
 /// A thread in both traces.
@@ -398,6 +409,13 @@ mod tests {
         let two = threads(&[(&[(100, 110), (200, 230)], &[0, 25]), (&[(206, 207)], &[3])]);
         assert_eq!(two.fit(0), Some((vec![(203, 204)], 0)));
         assert_eq!(two.fit(2), Some((vec![(201, 206)], 0)));
+    }
+
+    #[test]
+    fn equal_clocks_are_left_as_they_are() {
+        assert_eq!(chosen(&[(-40, -30), (-2, 9)]), 0);
+        assert_eq!(chosen(&[(-40, -30), (3, 9)]), -35);
+        assert_eq!(chosen(&[(3, 9)]), 6);
     }
 
     #[test]

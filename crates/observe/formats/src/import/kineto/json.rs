@@ -5,6 +5,7 @@
 use crate::import::error::ImportError;
 use crate::import::kineto::GZIP;
 use crate::import::kineto::event::{Args, Event};
+use crate::import::kineto::value::{Key, Loose};
 use flate2::read::MultiGzDecoder;
 use idlewave_sys::files;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -103,12 +104,23 @@ pub(super) fn read(
         sink: &mut sink,
     };
     let read = top.deserialize(&mut json).and_then(|()| json.end());
-    if let Some(failed) = sink.failed.take() {
-        return Err(failed);
+    let (events, failed) = (sink.events, sink.failed.take());
+    match failed {
+        Some(failed) => Err(failed),
+        None => ended(path, read, events, head),
     }
+}
+
+/// What came of a file that was read, after so many events, up to its end or an error.
+fn ended(
+    path: &Path,
+    read: Result<(), serde_json::Error>,
+    events: u64,
+    mut head: Head,
+) -> Result<Head, ImportError> {
     match read {
         Ok(()) => Ok(head),
-        Err(error) if error.is_eof() && sink.events > 0 => {
+        Err(error) if error.is_eof() && events > 0 => {
             head.cut = true;
             Ok(head)
         }
@@ -118,7 +130,7 @@ pub(super) fn read(
             Err(ImportError::io(path)(error.into()))
         }
         // A packed file that is cut short.
-        Err(error) if error.is_io() && sink.events > 0 => {
+        Err(error) if error.is_io() && events > 0 => {
             head.cut = true;
             Ok(head)
         }
@@ -148,30 +160,6 @@ struct Sink<'a> {
     take: &'a mut dyn FnMut(&Event, f64) -> Result<(), ImportError>,
     meter: &'a Meter,
     length: u64,
-}
-
-/// A key of an object, as one of a list.
-struct Key<T: 'static>(&'static [(&'static str, T)]);
-
-impl<'de, T: Copy> DeserializeSeed<'de> for Key<T> {
-    type Value = Option<T>;
-    fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<Option<T>, D::Error> {
-        json.deserialize_identifier(self)
-    }
-}
-
-impl<T: Copy> Visitor<'_> for Key<T> {
-    type Value = Option<T>;
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-    fn visit_str<E>(self, key: &str) -> Result<Option<T>, E> {
-        Ok(self
-            .0
-            .iter()
-            .find(|(name, _)| *name == key)
-            .map(|(_, field)| *field))
-    }
 }
 
 /// The whole file.
@@ -384,113 +372,6 @@ impl<'de> Visitor<'de> for AllArgs<'_> {
                 None => Loose::default(),
             };
             map.next_value_seed(into)?;
-        }
-        Ok(())
-    }
-}
-
-/// A value of any type, kept where it has the type that is wanted.
-#[derive(Default)]
-struct Loose<'e> {
-    text: Option<&'e mut String>,
-    number: Option<&'e mut Option<f64>>,
-    numbers: Option<&'e mut Vec<f64>>,
-    /// Each element as a number, if it is one or a text that says one.
-    inputs: Option<&'e mut Vec<Option<f64>>>,
-}
-
-impl<'e> Loose<'e> {
-    fn text(text: &'e mut String) -> Self {
-        Self {
-            text: Some(text),
-            ..Self::default()
-        }
-    }
-
-    fn number(number: &'e mut Option<f64>) -> Self {
-        Self {
-            number: Some(number),
-            ..Self::default()
-        }
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Loose<'_> {
-    type Value = ();
-    fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        let Self {
-            text: None,
-            number: None,
-            numbers: None,
-            inputs: None,
-        } = self
-        else {
-            return json.deserialize_any(self);
-        };
-        json.deserialize_ignored_any(IgnoredAny).map(|_| ())
-    }
-}
-
-/// The most elements of a list that are kept.
-const MOST_ELEMENTS: usize = 1 << 16;
-
-impl<'de> Visitor<'de> for Loose<'_> {
-    type Value = ();
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-    fn visit_str<E>(self, value: &str) -> Result<(), E> {
-        if let Some(text) = self.text {
-            text.clear();
-            text.push_str(value);
-        } else if let Some(number) = self.number {
-            *number = None;
-        }
-        Ok(())
-    }
-    fn visit_f64<E>(self, value: f64) -> Result<(), E> {
-        if let Some(number) = self.number {
-            *number = Some(value);
-        } else if let Some(text) = self.text {
-            *text = value.to_string();
-        }
-        Ok(())
-    }
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<(), E> {
-        self.visit_f64(value as f64)
-    }
-    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<(), E> {
-        self.visit_f64(value as f64)
-    }
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(())
-    }
-    fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<(), S::Error> {
-        if let Some(numbers) = self.numbers {
-            let mut number = None;
-            while list
-                .next_element_seed(Loose::number(&mut number))?
-                .is_some()
-            {
-                numbers.extend(number.take().filter(|_| numbers.len() < MOST_ELEMENTS));
-            }
-        } else if let Some(inputs) = self.inputs {
-            let mut text = String::new();
-            while list.next_element_seed(Loose::text(&mut text))?.is_some() {
-                if inputs.len() < MOST_ELEMENTS {
-                    inputs.push(text.parse().ok());
-                }
-                text.clear();
-            }
-        } else {
-            while list.next_element::<IgnoredAny>()?.is_some() {}
         }
         Ok(())
     }

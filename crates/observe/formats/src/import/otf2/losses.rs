@@ -2,6 +2,9 @@
 
 use idlewave_run::Ledger;
 
+/// What an archive does not have of the kernel, which a kernel trace joined with it does.
+pub(in crate::import) const OF_ITS_KERNEL: &str = "who had the CPUs, interrupts and wake-ups";
+
 /// What was lost, how often, what that means, and what to do.
 type Entry = (&'static str, u64, &'static str, &'static str);
 
@@ -69,7 +72,7 @@ impl Losses {
             ledger.enter(what, count, consequence, advice);
         }
         ledger.enter(
-            "who had the CPUs, interrupts and wake-ups",
+            OF_ITS_KERNEL,
             1,
             "late ranks are named, but not what took their CPUs",
             "record with `sudo idlewave record -- mpirun ./program`",
