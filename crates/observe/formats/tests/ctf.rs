@@ -489,11 +489,7 @@ fn what_is_no_trace_of_the_kernel_is_refused_by_what_it_is() {
     assert!(error.next_step().contains("ctf-version"));
     fs::create_dir(at("other")).unwrap();
     fs::write(at("other/metadata"), b"name: x\n").unwrap();
-    assert!(
-        refused(&at("other"))
-            .to_string()
-            .contains("a CTF trace")
-    );
+    assert!(refused(&at("other")).to_string().contains("a CTF trace"));
 }
 
 #[test]
