@@ -127,7 +127,7 @@ fuzz_target!(|input: &[u8]| {
         let mark = format!("{{\"token\":\"{n}\"}}");
         format!(
             "{{\"submit\":{{\"name\":\"n\",\"mark\":{mark},\"user\":{},\"interactive\":false,\"weight\":1,\"keep\":true,\"contexts\":65536}}}}\n",
-            idlewave_gang_agent::own_user()
+            idlewave_sys::Uid::own()
         )
     };
     std::io::Write::write_all(&mut hand, name(1).as_bytes()).expect("it takes a line");

@@ -86,7 +86,7 @@ pub fn center(words: Words) -> Center<Words> {
             copying: Copying::All,
         },
         always: true,
-        owner: idlewave_gang_agent::own_user(),
+        owner: idlewave_sys::Uid::own(),
         operators: Vec::new(),
         start: 1,
     };

@@ -186,7 +186,8 @@ impl SubjectArgs {
         if !replay.left_out.entries().is_empty() {
             let count = replay.left_out.entries().len();
             subject.warnings.push(format!(
-                "{count} kinds of calls are not simulated: `idlewave simulate like` lists them"
+                "not simulated: {} of calls, which `idlewave simulate like` lists",
+                counted(count, "kind")
             ));
         }
         Ok(subject)
