@@ -3,12 +3,12 @@
 use crate::input::{Input, SourceEvents};
 use crate::levels::levels;
 use crate::line::Line;
-use crate::report::Report;
+use crate::report::{Report, SourceReport};
 use crate::selfish::Selfish;
 use crate::source::{Setting, fit_source};
 use crate::{FitError, Fitted};
 use idlewave_explain::{Crowd, ExplainError, Lane, NoiseEvents, NoiseOf, noise_events};
-use idlewave_noise::NoiseModel;
+use idlewave_noise::{ModelProblem, NoiseModel};
 use idlewave_run::{RunReader, SourceKind};
 use idlewave_units::{Cpu, NodeId};
 use std::collections::BTreeMap;
@@ -22,29 +22,13 @@ pub fn fit(input: Input, seed: u64) -> Result<Fitted, FitError> {
     if input.watched_ns == 0 {
         return Err(FitError::NothingWatched);
     }
-    let setting = Setting {
-        cpus_per_node: input.cpus_per_node,
-        common_clock: input.common_clock,
-        seed,
-    };
-    let mut fitted: Vec<_> = input
-        .sources
-        .into_iter()
-        .flat_map(|source| fit_source(source, &setting))
-        .collect();
-    fitted.sort_by(|(a, x), (b, y)| {
-        let by_name = || (a.kind, &a.name, &a.cpus).cmp(&(b.kind, &b.name, &b.cpus));
-        y.stolen[0].total_cmp(&x.stolen[0]).then_with(by_name)
-    });
-    let (sources, reports) = fitted.into_iter().unzip();
-    let model = NoiseModel {
-        about: input.about.clone(),
-        cpus_per_node: input.cpus_per_node,
-        sources,
-        ..NoiseModel::default()
-    };
+    let (mut model, mut reports) = fit_sources(&input, seed, false);
+    let mut warnings = input.warnings.clone();
+    if let Err(ModelProblem::Overload { .. }) = model.check() {
+        (model, reports) = fit_sources(&input, seed, true);
+        warnings.push(APART.to_owned());
+    }
     model.check()?;
-    let mut warnings = input.warnings;
     warnings.extend(
         model
             .crawls()
@@ -59,6 +43,36 @@ pub fn fit(input: Input, seed: u64) -> Result<Fitted, FitError> {
         notes: input.notes,
     };
     Ok(Fitted { model, report })
+}
+
+/// Said of a model whose sources strike each CPU as measured there.
+const APART: &str = "Sources that seem to strike all CPUs alike would leave no time on one of them, so each CPU has the events that struck it.";
+
+/// The models of all sources, those that steal most first. With `apart`, each CPU is struck as
+/// measured there; otherwise CPUs that a source seems to strike alike share its events.
+fn fit_sources(input: &Input, seed: u64, apart: bool) -> (NoiseModel, Vec<SourceReport>) {
+    let setting = Setting {
+        cpus_per_node: input.cpus_per_node,
+        common_clock: input.common_clock,
+        apart,
+        seed,
+    };
+    let sources = input.sources.iter();
+    let mut fitted: Vec<_> = sources
+        .flat_map(|source| fit_source(source.clone(), &setting))
+        .collect();
+    fitted.sort_by(|(a, x), (b, y)| {
+        let by_name = || (a.kind, &a.name, &a.cpus).cmp(&(b.kind, &b.name, &b.cpus));
+        y.stolen[0].total_cmp(&x.stolen[0]).then_with(by_name)
+    });
+    let (sources, reports) = fitted.into_iter().unzip();
+    let model = NoiseModel {
+        about: input.about.clone(),
+        cpus_per_node: input.cpus_per_node,
+        sources,
+        ..NoiseModel::default()
+    };
+    (model, reports)
 }
 
 /// Fits a model to this noise of a run: every source of its table of sources, and its speed levels.

@@ -64,6 +64,18 @@ pub fn alike(lines: Vec<Line>) -> Vec<(Cpus, Vec<Line>)> {
         .collect()
 }
 
+/// The lines of a source by their CPU.
+pub fn apart(lines: Vec<Line>) -> Vec<(Cpus, Vec<Line>)> {
+    let mut of_cpu: BTreeMap<u32, Vec<Line>> = BTreeMap::new();
+    for line in lines {
+        of_cpu.entry(line.cpu).or_default().push(line);
+    }
+    let groups = of_cpu.into_iter();
+    groups
+        .map(|(cpu, lines)| (Some(vec![cpu]), lines))
+        .collect()
+}
+
 /// How much more the counts of the lines vary over time than by chance; at least 1.
 fn burstiness(lines: &[Line]) -> f64 {
     let indices: Vec<f64> = lines

@@ -7,7 +7,7 @@ use crate::line::{Joined, Line};
 use crate::periodic::Comb;
 use crate::report::SourceReport;
 use crate::shares::shares;
-use crate::sharing::{Cpus, Shared, Sharing, alike, alone, sharing};
+use crate::sharing::{Cpus, Shared, Sharing, alike, alone, apart, sharing};
 use idlewave_noise::{Arrivals, Fit, GoodnessOfFit, Scope, Source, Together};
 use idlewave_run::SourceKind;
 use idlewave_units::show::time;
@@ -22,6 +22,8 @@ pub struct Setting {
     pub cpus_per_node: u32,
     /// Whether the times of different CPUs can be compared.
     pub common_clock: bool,
+    /// Whether each CPU is struck as measured there, however alike the CPUs are.
+    pub apart: bool,
     /// Seed of simulated probabilities and of resampling.
     pub seed: u64,
 }
@@ -34,7 +36,11 @@ pub fn fit_source(events: SourceEvents, setting: &Setting) -> Vec<(Source, Sourc
         name: events.name,
         keeps: events.keeps,
     };
-    alike(events.lines)
+    let groups = match setting.apart {
+        true => apart(events.lines),
+        false => alike(events.lines),
+    };
+    groups
         .into_iter()
         .filter(|(_, lines)| lines.iter().any(|l| !l.events.is_empty()))
         .flat_map(|(cpus, lines)| fit_alike(&named, &cpus, lines, setting))

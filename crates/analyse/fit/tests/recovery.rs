@@ -404,6 +404,46 @@ fn teeth_that_strike_nobody_keep_the_share_of_the_time() {
 }
 
 #[test]
+fn sources_too_rare_to_tell_the_cpus_apart_leave_each_cpu_the_time_that_it_had() {
+    // The hog has CPU 0 for 9 of 10 s and CPU 1 for 1 s: ten strikes and five, which may be chance.
+    // Another one takes 70 % of CPU 1. Shared alike, CPU 1 would have no time left.
+    let line = |cpu, events: Vec<(u64, u64)>| Line {
+        node: 0,
+        cpu,
+        watched: vec![(0, 10 * SECOND)],
+        events,
+    };
+    let hog = |n: u64, ns| (0..n).map(|i| (i * SECOND + 1_000 * i * i, ns)).collect();
+    let source = |name: &str, lines| SourceEvents {
+        kind: SourceKind::Task,
+        name: name.into(),
+        keeps: 0.0,
+        lines,
+    };
+    let often = (0..1_000_u64).map(|i| (i * 10_000_000 + 1_000 * (i * i % 977), 7_000_000));
+    let input = Input {
+        about: String::new(),
+        cpus_per_node: 2,
+        common_clock: true,
+        watched_ns: 20 * SECOND,
+        sources: vec![
+            source(
+                "hog",
+                vec![line(0, hog(10, 900_000_000)), line(1, hog(5, 200_000_000))],
+            ),
+            source("other", vec![line(0, Vec::new()), line(1, often.collect())]),
+        ],
+        warnings: Vec::new(),
+        notes: Vec::new(),
+    };
+    let found = fit(input, 1).unwrap();
+    let (cpu, share) = found.model.busiest().unwrap();
+    assert_eq!(cpu, Some(0));
+    assert!((share - 0.9).abs() < 0.01, "{share}");
+    assert!(found.report.warnings[0].contains("each CPU has the events that struck it"));
+}
+
+#[test]
 fn nothing_that_struck_is_a_model_without_sources_and_nothing_watched_is_an_error() {
     let quiet = seen(
         &model(2, vec![poisson(1e-9, Lengths::Fixed { ns: 1 })]),

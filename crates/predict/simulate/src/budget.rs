@@ -20,6 +20,8 @@ const GRAIN: f64 = 2e6;
 const LEAST_EFFORT: f64 = 0.025;
 /// A point may cost this many times its budget if fewer steps would not be meaningful.
 const AT_MOST: f64 = 14.0;
+/// A run is given up at this multiple of what it may cost: how long its steps are is an estimate.
+const GIVEN_UP: f64 = 2.0;
 /// Cost of an event, in rank-steps, in addition to the step that it falls into.
 const EVENT: f64 = 2.0;
 /// Steps of a replication beyond which accuracy no longer improves.
@@ -70,6 +72,23 @@ impl Budget {
     /// Like [`Budget::point`], for a point of a curve over granularity.
     pub fn grain(&self, topology: Topology, ranks: u64, runs: u32, events: f64) -> Option<u64> {
         self.steps(GRAIN, topology, ranks, runs, events)
+    }
+
+    /// Mean time, in nanoseconds, of the ranks of one of `runs` runs of a point of a curve at which
+    /// it is given up: `per_ns` events per nanosecond then cost a multiple of what the dearest point
+    /// may cost.
+    pub fn longest_point(&self, ranks: u64, runs: u32, per_ns: f64) -> f64 {
+        self.longest(POINT, ranks, runs, per_ns)
+    }
+
+    /// Like [`Budget::longest_point`], for a point of a curve over granularity.
+    pub fn longest_grain(&self, ranks: u64, runs: u32, per_ns: f64) -> f64 {
+        self.longest(GRAIN, ranks, runs, per_ns)
+    }
+
+    fn longest(&self, budget: f64, ranks: u64, runs: u32, per_ns: f64) -> f64 {
+        let rank_steps = GIVEN_UP * AT_MOST * budget * self.effort;
+        rank_steps / (ranks as f64 * f64::from(runs) * EVENT * per_ns)
     }
 
     fn steps(
@@ -144,5 +163,27 @@ mod tests {
         let mut uneven = model(&[0.5, 0.25]);
         (uneven.cpus_per_node, uneven.sources[0].cpus) = (2, Some(vec![1]));
         assert!((stretched(&uneven) - 4.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_run_as_long_as_estimated_is_never_given_up_and_one_of_thrice_the_dearest_always() {
+        let budget = Budget::of(1.0);
+        let (runs, per_ns) = (8, 1e-3);
+        let mut dearest: f64 = 0.0;
+        for ranks in RANKS {
+            let longest = budget.longest_point(ranks, runs, per_ns);
+            for step_ns in (0..80).map(|i| 1e3 * 1.2_f64.powi(i)) {
+                let events = per_ns * step_ns;
+                let Some(steps) = budget.point(Topology::Ring1d, ranks, runs, events) else {
+                    continue;
+                };
+                let estimate = steps as f64 * step_ns / longest;
+                assert!(estimate <= 0.5, "{ranks} ranks, {step_ns} ns");
+                dearest = dearest.max(estimate);
+            }
+        }
+        assert!(dearest > 0.33, "{dearest}");
+        let grain = budget.longest_grain(64, runs, per_ns);
+        assert!(grain < budget.longest_point(64, runs, per_ns));
     }
 }

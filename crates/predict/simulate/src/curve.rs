@@ -5,7 +5,7 @@ use crate::budget::{
     Budget, GRAIN_RANKS, RANKS, RANKS_WITHOUT, events_per_ns, stand_in, stretched,
 };
 use crate::bulk::Program;
-use crate::question::{Answer, Approach, Effort, Question, QuestionError, answer};
+use crate::question::{Answer, Approach, Effort, Question, QuestionError, answer_within};
 use idlewave_noise::NoiseModel;
 use idlewave_run::SourceKind;
 use idlewave_run::findings::Topology;
@@ -59,7 +59,8 @@ impl Curves<'_> {
         }
         let first = step.program(topology, RANKS[0]);
         let afford = |ns| self.budget.point(topology, RANKS[0], runs, per_ns * ns);
-        let Some((_, mut step_ns)) = self.affordable(&first, afford)? else {
+        let most_ns = self.budget.longest_point(RANKS[0], runs, per_ns);
+        let Some((_, mut step_ns)) = self.affordable(&first, most_ns, afford)? else {
             return Ok(points);
         };
         for ranks in RANKS {
@@ -74,16 +75,19 @@ impl Curves<'_> {
             let events = per_ns * step_ns;
             let runs = replications(simulated);
             let afford = |variants: usize| {
-                let runs = runs * variants as u32;
-                self.budget.point(topology, simulated, runs, events)
+                let made = runs * variants as u32;
+                let steps = self.budget.point(topology, simulated, made, events)?;
+                Some((steps, self.budget.longest_point(simulated, made, per_ns)))
             };
             let wanted = RANKS_WITHOUT.contains(&ranks) || simulated < ranks;
             let with_all = wanted.then(|| afford(1 + self.removed.len())).flatten();
-            let Some(steps) = with_all.or_else(|| afford(1)) else {
+            let Some((steps, most_ns)) = with_all.or_else(|| afford(1)) else {
                 break;
             };
             let program = step.program(topology, simulated);
-            let answer = self.ask(&program, steps, runs, with_all.is_some())?;
+            let Some(answer) = self.ask(&program, steps, runs, with_all.is_some(), most_ns)? else {
+                break;
+            };
             step_ns = answer.step_ns.mean;
             points.push(Point {
                 ranks,
@@ -114,16 +118,9 @@ impl Curves<'_> {
             return Ok(None);
         }
         let program = step.program(topology, ranks);
-        let Some((steps, _)) = self.affordable(&program, |ns| afford(ranks, ns))? else {
-            return Ok(None);
-        };
-        let answer = self.ask(&program, steps, REPLICATIONS_OF_MANY, false)?;
-        Ok(Some(Point {
-            ranks,
-            simulated: ranks,
-            steps,
-            answer,
-        }))
+        let runs = REPLICATIONS_OF_MANY;
+        let most_ns = self.budget.longest_grain(ranks, runs, per_ns);
+        self.alone(&program, runs, most_ns, |ns| afford(ranks, ns))
     }
 
     /// The point of a measured program; `None` if the budget does not afford it.
@@ -135,11 +132,24 @@ impl Curves<'_> {
             self.budget
                 .point(Topology::Barrier, ranks, REPLICATIONS, events)
         };
-        let Some((steps, _)) = self.affordable(program, afford)? else {
+        let most_ns = self.budget.longest_point(ranks, REPLICATIONS, per_ns);
+        self.alone(program, REPLICATIONS, most_ns, afford)
+    }
+
+    /// The point of a program with as many steps as `afford` allows; `None` if it allows none.
+    fn alone(
+        &self,
+        program: &Program,
+        runs: u32,
+        most_ns: f64,
+        afford: impl Fn(f64) -> Option<u64>,
+    ) -> Result<Option<Point>, QuestionError> {
+        let Some((steps, _)) = self.affordable(program, most_ns, afford)? else {
             return Ok(None);
         };
-        let answer = self.ask(program, steps, REPLICATIONS, false)?;
-        Ok(Some(Point {
+        let answer = self.ask(program, steps, runs, false, most_ns)?;
+        let ranks = u64::from(program.ranks);
+        Ok(answer.map(|answer| Point {
             ranks,
             simulated: ranks,
             steps,
@@ -157,27 +167,32 @@ impl Curves<'_> {
     fn affordable(
         &self,
         program: &Program,
+        most_ns: f64,
         afford: impl Fn(f64) -> Option<u64>,
     ) -> Result<Option<(u64, f64)>, QuestionError> {
-        let mut step_ns = self.ask(program, 1, 1, false)?.step_ns.mean;
-        let mut look = LOOK;
-        while let Some(steps) = afford(step_ns) {
-            if look > LOOK && steps <= look {
+        let mut look = 1;
+        while let Some(seen) = self.ask(program, look, 1, false, most_ns)? {
+            let step_ns = seen.step_ns.mean;
+            let Some(steps) = afford(step_ns) else {
+                break;
+            };
+            if look > 1 && steps <= LOOK * look {
                 return Ok(Some((steps, step_ns)));
             }
-            step_ns = self.ask(program, look, 1, false)?.step_ns.mean;
             look *= LOOK;
         }
         Ok(None)
     }
 
+    /// `None` if the ranks of a replication take more than `most_ns` on average.
     fn ask(
         &self,
         program: &Program,
         steps: u64,
         runs: u32,
         without: bool,
-    ) -> Result<Answer, QuestionError> {
+        most_ns: f64,
+    ) -> Result<Option<Answer>, QuestionError> {
         let without: Vec<(String, Vec<usize>)> = match without {
             true => {
                 let named = self.removed.iter();
@@ -204,7 +219,10 @@ impl Curves<'_> {
             most: runs,
             precision: 1.0,
         };
-        answer(&question, &effort, self.stop, &|_, _| {})
+        match answer_within(&question, &effort, most_ns, self.stop, &|_, _| {}) {
+            Err(QuestionError::TooLong) => Ok(None),
+            answer => answer.map(Some),
+        }
     }
 }
 
@@ -259,17 +277,31 @@ mod tests {
             barrier: Some(Nanos::from_micros(1)),
         };
         let program = step.program(Topology::Barrier, 2);
-        let start = curves.ask(&program, 16, 2, false).unwrap();
+        let ask_within = |steps, runs, most_ns| {
+            let answer = curves.ask(&program, steps, runs, false, most_ns);
+            answer.unwrap()
+        };
+        let ask = |steps, runs| ask_within(steps, runs, f64::INFINITY).unwrap();
+        let start = ask(16, 2);
         assert!(start.step_ns.mean < 22_000.0, "{start:?}");
-        let run = curves.ask(&program, 20_000, 1, false).unwrap();
+        let run = ask(20_000, 1);
         assert!(run.step_ns.mean > 900_000.0, "{run:?}");
 
-        let found = curves.affordable(&program, |_| Some(20_000)).unwrap();
-        let (steps, step_ns) = found.unwrap();
+        let affordable = |most_ns, afford: fn(f64) -> Option<u64>| {
+            curves.affordable(&program, most_ns, afford).unwrap()
+        };
+        let (steps, step_ns) = affordable(f64::INFINITY, |_| Some(20_000)).unwrap();
         assert_eq!(steps, 20_000);
         assert!((step_ns / run.step_ns.mean - 1.0).abs() < 0.1, "{step_ns}");
         // What the whole run would cost is known before it is made.
         let cheap = |ns: f64| (ns < 100_000.0).then_some(20_000);
-        assert_eq!(curves.affordable(&program, cheap).unwrap(), None);
+        assert_eq!(affordable(f64::INFINITY, cheap), None);
+        // A run that turns out to be longer than was afforded is given up, and so is a look.
+        for most_ns in [1e7, 1e9, 1.5e10] {
+            assert_eq!(ask_within(20_000, 1, most_ns), None);
+        }
+        for most_ns in [1e7, 1e9] {
+            assert_eq!(affordable(most_ns, |_| Some(20_000)), None);
+        }
     }
 }

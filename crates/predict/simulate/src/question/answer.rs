@@ -98,9 +98,23 @@ pub fn answer(
     stop: &AtomicBool,
     progress: &dyn Fn(u32, u32),
 ) -> Result<Answer, QuestionError> {
+    answer_within(question, effort, f64::INFINITY, stop, progress)
+}
+
+/// The same, unless the ranks of a replication take more than `most_ns` on average.
+///
+/// # Errors
+/// As [`answer`]; the replications take longer.
+pub(crate) fn answer_within(
+    question: &Question<'_>,
+    effort: &Effort,
+    most_ns: f64,
+    stop: &AtomicBool,
+    progress: &dyn Fn(u32, u32),
+) -> Result<Answer, QuestionError> {
     let none = NoiseModel::default();
     let quiet = Noise::new(&none, effort.seed, 0, |_| true)?;
-    let quiet_step_ns = mean_step(question, &quiet, &[], stop)?.step_ns;
+    let quiet_step_ns = mean_step(question, &quiet, &[], most_ns, stop)?.step_ns;
     if quiet_step_ns <= 0.0 {
         return Err(QuestionError::NoTime);
     }
@@ -109,7 +123,7 @@ pub fn answer(
         let left_out = variant.checked_sub(1).map(|v| &question.without[v].1);
         let keep = |source: usize| left_out.is_none_or(|l| !l.contains(&source));
         let noise = Noise::new(question.model, effort.seed, replication, keep)?;
-        mean_step(question, &noise, question.delays, stop)
+        mean_step(question, &noise, question.delays, most_ns, stop)
     };
     let level = effort.level();
     let mut samples = vec![Steps::default(); variants];
@@ -182,9 +196,10 @@ fn mean_step(
     question: &Question<'_>,
     noise: &Noise,
     delays: &[OneOff],
+    most_ns: f64,
     stop: &AtomicBool,
 ) -> Result<Means, QuestionError> {
-    let mut run = Runner::new(question.program, noise, delays)?;
+    let mut run = Runner::new(question.program, noise, delays, most_ns)?;
     run.advance(question.warm_up, stop)?;
     let steps = question.steps;
     let approach = question.approach;

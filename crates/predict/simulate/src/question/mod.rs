@@ -15,6 +15,7 @@ mod runner;
 mod shares;
 mod wave;
 
+pub(crate) use answer::answer_within;
 pub use answer::{Answer, Question, Without, answer};
 pub use approach::Approach;
 pub use error::QuestionError;

@@ -12,25 +12,83 @@ use crate::lockstep::{Lockstep, LockstepConfig};
 use idlewave_noise::Noise;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// A running program.
+pub(super) struct Runner<'a> {
+    form: Form<'a>,
+    /// The sum of the times of all ranks that ends the run as too long, in nanoseconds.
+    most: Option<u128>,
+    /// Steps until the next look at that and at the stop flag.
+    stride: u64,
+}
+
 /// The engine for a program.
-pub(super) enum Runner<'a> {
+enum Form<'a> {
     Fast(Box<Lockstep<'a>>),
     Closed(Closed<'a>),
     General(Box<Engine<'a>>),
 }
 
-/// Steps between two checks of the stop flag.
+/// Steps of the fast engine between two looks at the stop flag.
 const STRIDE: u64 = 64;
+/// The same for a run with a limit, which a few steps may exceed by far where noise takes most of a
+/// CPU.
+const STRIDE_WITHIN: u64 = 8;
 
 impl<'a> Runner<'a> {
+    /// `most_ns` is the mean time of the ranks that ends the run as too long; infinite if nothing
+    /// does.
     pub fn new(
         program: &Program,
         noise: &'a Noise,
         delays: &[OneOff],
+        most_ns: f64,
     ) -> Result<Self, QuestionError> {
+        let form = Form::of(program, noise, delays)?;
+        let most = most_ns.is_finite();
+        let most = most.then(|| (most_ns * f64::from(program.ranks)) as u128);
+        let stride = match (&form, most) {
+            (Form::Fast(_), None) => STRIDE,
+            (Form::Fast(_), Some(_)) => STRIDE_WITHIN,
+            _ => 1,
+        };
+        Ok(Runner { form, most, stride })
+    }
+
+    /// Takes this many steps.
+    pub fn advance(&mut self, steps: u64, stop: &AtomicBool) -> Result<(), QuestionError> {
+        let mut left = steps;
+        while left > 0 {
+            let stride = left.min(self.stride);
+            match &mut self.form {
+                Form::Fast(engine) => engine.advance(stride)?,
+                Form::Closed(closed) => closed.step()?,
+                Form::General(engine) => engine.step()?,
+            }
+            left -= stride;
+            check(stop)?;
+            if self.most.is_some_and(|most| self.sum() > most) {
+                return Err(QuestionError::TooLong);
+            }
+        }
+        Ok(())
+    }
+
+    /// The sum of the times of all ranks, in nanoseconds.
+    pub fn sum(&self) -> u128 {
+        let sum = |times: &[u64]| times.iter().map(|&t| u128::from(t)).sum();
+        match &self.form {
+            Form::Fast(engine) => sum(&engine.times()),
+            Form::Closed(closed) => closed.sum(),
+            Form::General(engine) => sum(engine.times()),
+        }
+    }
+}
+
+impl<'a> Form<'a> {
+    fn of(program: &Program, noise: &'a Noise, delays: &[OneOff]) -> Result<Self, QuestionError> {
         if delays.is_empty() {
             if let Some(closed) = Closed::of(program, noise) {
-                return Ok(Runner::Closed(closed));
+                return Ok(Form::Closed(closed));
             }
         }
         let fast = match delays.is_empty() {
@@ -39,42 +97,10 @@ impl<'a> Runner<'a> {
         };
         // What the fast engine rejects, the general one can run or report better.
         if let Some(Ok(engine)) = fast.map(|config| Lockstep::new(config, noise)) {
-            return Ok(Runner::Fast(Box::new(engine)));
+            return Ok(Form::Fast(Box::new(engine)));
         }
         let engine = Engine::new(program, noise, delays)?;
-        Ok(Runner::General(Box::new(engine)))
-    }
-
-    pub fn advance(&mut self, steps: u64, stop: &AtomicBool) -> Result<(), QuestionError> {
-        let engine = match self {
-            Runner::Fast(engine) => engine,
-            Runner::Closed(closed) => {
-                for _ in 0..steps {
-                    closed.step()?;
-                    check(stop)?;
-                }
-                return Ok(());
-            }
-            Runner::General(engine) => return advance(engine, steps, stop),
-        };
-        let mut left = steps;
-        while left > 0 {
-            let stride = left.min(STRIDE);
-            engine.advance(stride)?;
-            left -= stride;
-            check(stop)?;
-        }
-        Ok(())
-    }
-
-    /// The sum of the times of all ranks, in nanoseconds.
-    pub fn sum(&self) -> u128 {
-        let sum = |times: &[u64]| times.iter().map(|&t| u128::from(t)).sum();
-        match self {
-            Runner::Fast(engine) => sum(&engine.times()),
-            Runner::Closed(closed) => closed.sum(),
-            Runner::General(engine) => sum(engine.times()),
-        }
+        Ok(Form::General(Box::new(engine)))
     }
 }
 

@@ -304,7 +304,10 @@ fn bar(length: u64) -> ProgressBar {
 fn not_answered(ranks: u32, error: QuestionError) -> Failure {
     let (exit, next) = match error {
         QuestionError::Stopped => (Exit::Other, "start it again"),
-        QuestionError::Program(_) | QuestionError::Lockstep(_) | QuestionError::NoTime => (
+        QuestionError::Program(_)
+        | QuestionError::Lockstep(_)
+        | QuestionError::TooLong
+        | QuestionError::NoTime => (
             Exit::Usage,
             "choose a possible algorithm and possible times",
         ),
