@@ -422,10 +422,12 @@ fn types_in_types_without_end_are_refused() {
         .collect();
     let twice = format!("typealias int := t0; {twice} t39 x;");
     let empty = twice.replace("typealias int := t0", "typealias struct { } := t0");
+    let enums = "enum : ".repeat(100_000) + "int { A } x;";
     for (new, reason) in [
         (deep, "nested too deep"),
         (rows, "nested too deep"),
         (nested, "nested too deep"),
+        (enums, "nested too deep"),
         (twice, "too many fields"),
         (empty, "too many fields"),
     ] {
@@ -451,7 +453,7 @@ fn claims_of_endless_elements_end_with_the_packet() {
         let error = refused(&METADATA.replacen(old, new, 1));
         let ends = [
             "an event ends behind its packet",
-            "more elements than its packet has bits",
+            "more empty fields than a real one",
         ];
         assert!(
             ends.iter().any(|reason| error.contains(reason)),
@@ -554,6 +556,58 @@ fn altered_bytes_are_refused_or_read_but_never_panic() {
         let left = fs::read_dir(dir.path()).unwrap().count();
         prop_assert!(left <= 2);
     });
+}
+
+/// What the metadata declares once costs its memory and its time once, however often it is used.
+#[test]
+fn metadata_that_repeats_itself_is_refused_or_read() {
+    const MANY: usize = 30_000;
+    let each = |what: &dyn Fn(usize) -> String| (0..MANY).map(what).collect::<String>();
+    let options = each(&|n| format!("int i{n}; "));
+    let ranges = each(&|n| format!("a = {n}, "));
+    let names = each(&|n| format!("a{n}, "));
+    let variants = |of: &str| each(&|n| format!("variant {of} v{n}; "));
+    let many = |names: &str| format!("enum : uint8_t {{ {names} }} many;");
+    let short = "an event ends behind its packet";
+    for (new, reason) in [
+        // Options, ranges and names of enumerations.
+        (
+            format!(
+                "{} variant all {{ {options} }}; {}",
+                many("i0"),
+                variants("all <many>")
+            ),
+            "too many fields",
+        ),
+        (
+            format!("{} {}", many(&ranges), variants("<many> { int a; }")),
+            "too many fields",
+        ),
+        (
+            format!("{} {}", many(&names), variants("<many> { int a7; }")),
+            "chooses none of its options",
+        ),
+        // Fields that are referred to.
+        (
+            format!(
+                "uint8_t n; {options} {}",
+                each(&|n| format!("int s{n}[n]; "))
+            ),
+            short,
+        ),
+        // Fields without bits.
+        (
+            each(&|n| format!("uint8_t s{n}[zero]; ")).replacen("uint8", "uint8_t zero; uint8", 1),
+            "more empty fields than a real one",
+        ),
+        (format!("int {};", "a".repeat(2000)), "a name has more than"),
+        (
+            format!("int x[{}a];", "a.".repeat(2000)),
+            "a path has too many names",
+        ),
+    ] {
+        refused_instead("int matrix[2][3];", &new, reason);
+    }
 }
 
 #[test]

@@ -11,8 +11,8 @@ pub(crate) type Number = u32;
 /// A place for a text.
 pub(crate) type Chars = u32;
 
-/// Steps that need no bits in one event, apart from as many as it has bits: more are no real event.
-const MOST_EMPTY: u64 = 1 << 10;
+/// Most steps of one event, apart from as many as it has bits: more are no real event.
+const MOST_STEPS: u64 = 1 << 10;
 
 /// How many elements follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(crate) enum Step {
 pub(crate) struct Table {
     pub(crate) tag: Number,
     pub(crate) signed: bool,
-    /// First and last value of the tag, and the steps.
+    /// First and last value of the tag, and the steps, in order. Ranges do not overlap.
     pub(crate) cases: Vec<(i128, i128, Range<u32>)>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Table {
 pub(crate) enum Halt {
     /// It goes on behind the bytes that are there.
     Short,
-    /// It has more elements than a real one.
+    /// It has more empty fields than a real one.
     Endless,
     /// Its tag chooses nothing.
     NoOption,
@@ -85,7 +85,7 @@ impl Halt {
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Short => "an event ends behind its packet",
-            Self::Endless => "an event has more elements than its packet has bits",
+            Self::Endless => "an event has more empty fields than a real one",
             Self::NoOption => "the tag of a variant chooses none of its options",
             Self::Undeclared => "an event is of a kind that the metadata does not declare",
             Self::Empty => "an event has no bits",
@@ -115,8 +115,8 @@ pub(crate) struct State {
     pub(crate) clock: u64,
     /// Which event it is.
     pub(crate) event: u64,
-    /// Steps that may still need no bits.
-    pub(crate) empty: u64,
+    /// Steps that may still be taken before more bits are passed.
+    left: u64,
 }
 
 impl State {
@@ -139,7 +139,7 @@ impl State {
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.event = 0;
-        self.empty = MOST_EMPTY;
+        self.left = MOST_STEPS;
     }
 
     #[inline]
@@ -154,10 +154,18 @@ impl State {
         match at.checked_add(bits) {
             Some(next) if next <= end => {
                 self.at = next;
+                self.left += bits;
                 Ok(at)
             }
             _ => Err(Halt::Short),
         }
+    }
+
+    /// Takes a step, if there may be one.
+    #[inline]
+    fn step(&mut self) -> Result<(), Halt> {
+        self.left = self.left.checked_sub(1).ok_or(Halt::Endless)?;
+        Ok(())
     }
 
     #[inline]
@@ -188,6 +196,7 @@ impl Code {
         while next < steps.end {
             let step = &self.steps[next as usize];
             next += 1;
+            state.step()?;
             match *step {
                 Step::Skip { bits, steps } => {
                     state.pass(bits, view.end)?;
@@ -239,11 +248,9 @@ impl Code {
         view: View<'_>,
     ) -> Result<(), Halt> {
         for _ in 0..count {
-            let before = state.at;
+            // Elements may have no steps.
+            state.step()?;
             self.run(steps.clone(), state, view)?;
-            if state.at == before {
-                state.empty = state.empty.checked_sub(1).ok_or(Halt::Endless)?;
-            }
         }
         Ok(())
     }
@@ -255,9 +262,11 @@ impl Code {
             true => i128::from(tag as i64),
             false => i128::from(tag),
         };
-        let mut cases = table.cases.iter();
-        let case = cases.find(|(first, last, _)| (*first..=*last).contains(&tag));
-        case.map(|(.., steps)| steps.clone()).ok_or(Halt::NoOption)
+        let behind = table.cases.partition_point(|(first, ..)| *first <= tag);
+        match table.cases[..behind].last() {
+            Some((_, last, steps)) if tag <= *last => Ok(steps.clone()),
+            _ => Err(Halt::NoOption),
+        }
     }
 }
 
@@ -303,7 +312,7 @@ fn text(state: &mut State, view: View<'_>, to: Option<Chars>) -> Result<(), Halt
     if let Some(to) = to {
         state.texts[to as usize] = (begin, length);
     }
-    state.at += (length as u64 + 1) * 8;
+    state.pass((length as u64 + 1) * 8, view.end)?;
     Ok(())
 }
 

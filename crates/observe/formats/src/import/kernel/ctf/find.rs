@@ -50,7 +50,11 @@ fn is_of_kernel(metadata: &Metadata) -> bool {
         Some(domain) => domain == "kernel",
         None => {
             let switch = |name| matches!(name, "sched_switch" | "sched:sched_switch");
-            metadata.events.iter().any(|event| switch(&event.name))
+            metadata
+                .events
+                .values()
+                .flatten()
+                .any(|event| switch(&event.name))
                 || metadata
                     .clocks
                     .iter()

@@ -206,7 +206,7 @@ impl<'l> Stream<'l> {
             state.begin();
             code.run(class.header.clone(), state, view)?;
             let event = class.event(state.event).ok_or(Halt::Undeclared)?;
-            code.run(event.steps(), state, view)?;
+            code.run(event.steps.clone(), state, view)?;
             match state.at > begin {
                 true => Ok(event),
                 false => Err(Halt::Empty),
