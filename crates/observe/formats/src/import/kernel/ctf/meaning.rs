@@ -5,7 +5,7 @@
 
 use super::code::{Chars, Number, State};
 use super::compile::{Compiler, Scope, field};
-use idlewave_ftrace::event::{Comm, Event, Handler};
+use idlewave_ftrace::event::{self, Comm, Event, Handler};
 use idlewave_units::{Cpu, Pid};
 use std::rc::Rc;
 
@@ -154,7 +154,8 @@ impl<'a> Finder<'a> {
                 name: self.text("name"),
                 kind: self.number(&["type"]),
             },
-            name => vector(name).ok_or(Mute::Other)?,
+            name => Handler::vector_event(name.as_bytes(), Meaning::Enter, Meaning::Leave)
+                .ok_or(Mute::Other)?,
         })
     }
 
@@ -165,14 +166,6 @@ impl<'a> Finder<'a> {
             comm: self.text("comm"),
             cpu: self.need(&["target_cpu"])?,
         })
-    }
-}
-
-fn vector(name: &str) -> Option<Meaning> {
-    let handler = |stem: &str| Handler::of_vector(stem.as_bytes());
-    match name.strip_suffix("_entry") {
-        Some(stem) => handler(stem).map(Meaning::Enter),
-        None => handler(name.strip_suffix("_exit")?).map(Meaning::Leave),
     }
 }
 
@@ -206,11 +199,7 @@ impl<'a> Fields<'a> {
     }
 
     fn comm(&self, place: Option<Chars>) -> Option<Comm> {
-        let name = self.text(place?);
-        let mut comm = [0; 16];
-        let length = name.len().min(comm.len());
-        comm[..length].copy_from_slice(&name[..length]);
-        Some(comm)
+        Some(event::comm(self.text(place?)))
     }
 
     /// The event for the timeline; `None` if it says something of threads only.
