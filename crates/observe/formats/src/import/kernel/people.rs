@@ -77,10 +77,11 @@ impl People {
             };
             task.process = task.process.or(person.process);
             task.parent = task.parent.or(person.parent);
-            match (task.kind, person.kernel) {
-                (TaskKind::Unknown, Some(true)) => task.kind = TaskKind::Kernel,
-                (TaskKind::Unknown, Some(false)) => task.kind = TaskKind::User,
-                _ => {}
+            if let (TaskKind::Unknown, Some(kernel)) = (task.kind, person.kernel) {
+                task.kind = match kernel {
+                    true => TaskKind::Kernel,
+                    false => TaskKind::User,
+                };
             }
             if let (true, Some(name)) = (task.name.is_empty(), &person.name) {
                 task.name = String::from_utf8_lossy(name).into_owned();
