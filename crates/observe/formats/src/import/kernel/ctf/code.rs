@@ -316,8 +316,7 @@ fn text(state: &mut State, view: View<'_>, to: Option<Chars>) -> Result<(), Halt
     Ok(())
 }
 
-/// The clock at a stamp with its last bits, as the latest of all whose last bits are these and that are
-/// not before `now`.
+/// The first time from `now` on whose last bits are those of the stamp.
 #[inline]
 fn later(now: u64, stamp: u64, size: u32) -> u64 {
     if size == 64 {

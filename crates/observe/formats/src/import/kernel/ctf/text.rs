@@ -47,7 +47,7 @@ pub(crate) fn read(path: &Path) -> Result<String, ImportError> {
     };
     if is_second(&bytes) {
         return Err(format(
-            "it is of CTF 2, and only CTF 1.8 is read",
+            "it is in CTF 2, and only CTF 1.8 is read",
             "convert the trace with babeltrace2 2.1 or newer: babeltrace2 DIRECTORY \
              --component=sink.ctf.fs --params='path=\"NEW\",ctf-version=\"1\"'",
         ));

@@ -151,8 +151,8 @@ impl<'t> Words<'t> {
             let space = rest.len() - rest.trim_start().len();
             let length = match space {
                 0 if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
-                0 if rest.starts_with("/*") => match rest.find("*/") {
-                    Some(end) => end + 2,
+                0 if rest.starts_with("/*") => match rest[2..].find("*/") {
+                    Some(end) => end + 4,
                     None => {
                         self.next_line = self.line;
                         return self.fault("a comment has no end");
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn words_are_told_apart_and_know_their_lines() {
-        let text = "a_1 := 0x1F /* x\n */ [-017] 0b101ul \"q\\\"\\\\\" // end\n ... y";
+        let text = "a_1 := 0x1F /*/ x\n */ [-017] 0b101ul \"q\\\"\\\\\" // end\n ... y";
         let mut words = Words::of(text).unwrap();
         let mut found = Vec::new();
         while *words.peek() != Word::End {
