@@ -32,8 +32,8 @@ pub(crate) struct Read {
     pub(crate) tracer: Option<String>,
     /// When the session was created, in RFC 3339.
     pub(crate) started: Option<String>,
-    /// Whether it says how many events were lost.
-    pub(crate) tells_losses: bool,
+    /// The program that left out what it knew of lost events.
+    pub(crate) hides_losses: Option<&'static str>,
     /// What the trace lacks.
     pub(crate) losses: Ledger,
 }
@@ -318,14 +318,6 @@ impl<'a> Reader<'a> {
             "they are not used",
             "record with a tracer that notes the CPU of each packet or event",
         );
-        // Its converter passes over the records of lost events.
-        let by_perf = self.metadata.fact(&["tracer_name"]) == Some("perf");
-        losses.enter(
-            "lost events, which perf data convert leaves out",
-            u64::from(by_perf),
-            "whether and where events are missing is not known",
-            "import the perf.data that the trace was converted from",
-        );
         for name in &self.layout.unusable {
             losses.enter(
                 format!("kernel trace event {name} lacks fields that idlewave needs"),
@@ -344,7 +336,9 @@ impl<'a> Reader<'a> {
             summary,
             machine: machine(metadata, self.layout.clock.as_ref()),
             tracer: tracer(metadata),
-            tells_losses: !by_perf,
+            // It passes over the records of lost events.
+            hides_losses: (metadata.fact(&["tracer_name"]) == Some("perf"))
+                .then_some("perf data convert"),
             started: metadata.fact(&["trace_creation_datetime"]).and_then(date),
             losses,
         })
