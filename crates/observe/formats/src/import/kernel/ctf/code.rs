@@ -135,6 +135,14 @@ impl State {
         place.map(|place| self.numbers[place as usize])
     }
 
+    /// The number of a CPU, if there is one.
+    #[inline]
+    pub(crate) fn cpu(&self, place: Option<Number>) -> Option<u32> {
+        // What is too large stays so: it is no number of a CPU.
+        self.number(place)
+            .map(|cpu| u32::try_from(cpu).unwrap_or(u32::MAX))
+    }
+
     /// Begins an event or a head.
     #[inline]
     pub(crate) fn begin(&mut self) {
@@ -144,7 +152,7 @@ impl State {
 
     #[inline]
     fn align(&mut self, align: u64) {
-        // Bits of a packet are at most eight times the bytes of a file, so this cannot overflow.
+        // A file has at most 2^60 bytes, so this cannot overflow.
         self.at = (self.at + align - 1) & !(align - 1);
     }
 

@@ -63,6 +63,8 @@ pub(crate) fn read(
         events: 0,
         noted: 0,
         unplaced: 0,
+        unplaced_gaps: 0,
+        unplaced_lost: 0,
         cut: 0,
     };
     let mut stopped = false;
@@ -93,6 +95,9 @@ struct Reader<'a> {
     noted: u64,
     /// Events of which no CPU is known.
     unplaced: u64,
+    /// Gaps of which no CPU is known, and the events in them as far as they were counted.
+    unplaced_gaps: u64,
+    unplaced_lost: u64,
     /// Files that end within a packet.
     cut: u64,
 }
@@ -109,7 +114,8 @@ impl<'a> Reader<'a> {
         }
         let mut known: Vec<(Identity, PathBuf)> = Vec::new();
         for file in files {
-            self.bytes += fs::metadata(&file).map_or(0, |of| of.len());
+            let length = fs::metadata(&file).map_or(0, |of| of.len());
+            self.bytes = self.bytes.saturating_add(length);
             let mut stream = self.open(VecDeque::from([file.clone()]))?;
             let identity = stream.as_mut().map(Stream::identity).transpose()?.flatten();
             match identity {
@@ -184,7 +190,8 @@ impl<'a> Reader<'a> {
             }
             self.events += 1;
             if self.events % LOOK == 0 {
-                let done = self.done + streams.iter().map(Stream::done).sum::<u64>();
+                let beside = streams.iter().map(Stream::done);
+                let done = beside.fold(self.done, u64::saturating_add);
                 (self.ask.progress)((done as f64 / self.bytes.max(1) as f64).min(1.0));
                 // The flag carries no data, so no ordering is needed.
                 if self.ask.stop.load(Ordering::Relaxed) {
@@ -196,7 +203,7 @@ impl<'a> Reader<'a> {
     }
 
     fn end(&mut self, stream: &Stream<'_>) {
-        self.done += stream.done();
+        self.done = self.done.saturating_add(stream.done());
         self.cut += stream.cut;
     }
 
@@ -208,7 +215,11 @@ impl<'a> Reader<'a> {
                 Next::Event => return Ok(true),
                 Next::Lost(count) => match stream.cpu() {
                     Some(cpu) => self.feed.lose(Cpu::new(cpu), count),
-                    None => self.unplaced = self.unplaced.saturating_add(count.unwrap_or(1)),
+                    None => {
+                        self.unplaced_gaps += 1;
+                        let lost = count.unwrap_or(0);
+                        self.unplaced_lost = self.unplaced_lost.saturating_add(lost);
+                    }
                 },
                 Next::End => return Ok(false),
             }
@@ -318,6 +329,12 @@ impl<'a> Reader<'a> {
             "they are not used",
             "record with a tracer that notes the CPU of each packet or event",
         );
+        losses.enter(
+            "gaps in the CTF trace whose CPU is not known",
+            self.unplaced_gaps,
+            "what is missing there is not marked in the tables",
+            "record with a tracer that notes the CPU of each packet",
+        );
         for name in &self.layout.unusable {
             losses.enter(
                 format!("kernel trace event {name} lacks fields that idlewave needs"),
@@ -332,6 +349,7 @@ impl<'a> Reader<'a> {
             settle(seen);
         })?;
         summary.events += self.noted;
+        summary.missed = summary.missed.saturating_add(self.unplaced_lost);
         Ok(Read {
             summary,
             machine: machine(metadata, self.layout.clock.as_ref()),
