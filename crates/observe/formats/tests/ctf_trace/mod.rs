@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod listed;
+pub mod own;
 pub mod writer;
 
 use crate::common::unpacked;
