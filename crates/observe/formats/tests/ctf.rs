@@ -8,7 +8,7 @@ mod ctf_trace;
 mod perf_file;
 mod story;
 
-use ctf_trace::listed::{Listed, listed, lost, text};
+use ctf_trace::listed::{Listed, listed, lost, text, written_again};
 use ctf_trace::{Lttng, noted, unpack};
 use idlewave_formats::import::{ImportError, Imported, Program};
 use idlewave_run::RunReader;
@@ -39,6 +39,7 @@ fn all_layouts() -> impl Iterator<Item = Lttng> {
         big: n & 2 != 0,
         aligned: n & 4 != 0,
         packets: n & 8 == 0,
+        contexts: n % 3 == 0,
         ..Lttng::default()
     })
 }
@@ -182,6 +183,22 @@ fn recorded_traces_become_what_babeltrace2_lists() {
     }
 }
 
+#[test]
+fn what_babeltrace2_writes_again_is_the_same_trace() {
+    for name in ["plain", "beside", "perf/file"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (trace, again) = (dir.path().join("trace"), dir.path().join("again"));
+        unpack(name, &trace, true);
+        if !written_again(&trace, &again) {
+            return;
+        }
+        let ((first, run), (second, run_again)) =
+            (import(&trace).unwrap(), import(&again).unwrap());
+        assert_eq!((second.events, second.missed), (first.events, first.missed));
+        assert_eq!(lines(&run_again), lines(&run), "{name}");
+    }
+}
+
 /// In a fork LTTng calls threads tid and processes pid.
 #[test]
 fn a_new_thread_is_known_by_its_own_number_and_its_process() {
@@ -244,6 +261,26 @@ fn what_perf_converts_gives_the_tables_of_its_own_file() {
             );
             assert!(found.process.is_none() || found.process == task.process);
         }
+    }
+}
+
+/// In a PID namespace perf and the tracepoint number threads differently.
+#[test]
+fn a_process_is_taken_from_numbers_of_the_same_namespace_only() {
+    let files = perf_file::recorded();
+    let (_, data) = perf_file::imported::import(&files["file.data"]).unwrap();
+    let expected = perf_file::imported::tasks(&data);
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("trace");
+    unpack("perf/file", &trace, false);
+    let path = trace.join("metadata");
+    let metadata = fs::read_to_string(&path).unwrap();
+    let swapped = metadata.replace("perf_tid", "perf_xid");
+    let swapped = swapped.replace("perf_pid", "perf_tid");
+    fs::write(&path, swapped.replace("perf_xid", "perf_pid")).unwrap();
+    let (_, run) = import(&trace).unwrap();
+    for (pid, task) in perf_file::imported::tasks(&run) {
+        assert!(task.process.is_none() || task.process == expected[&pid].process);
     }
 }
 
@@ -422,6 +459,19 @@ fn threads_that_lttng_notes_have_process_parent_and_kind() {
     assert!(!losses(&run).iter().any(inferred));
     let unknown = ("kernel trace events of unknown kind".to_owned(), 1);
     assert!(losses(&run).contains(&unknown));
+}
+
+#[test]
+fn contexts_tell_the_processes_of_threads() {
+    let lttng = Lttng {
+        contexts: true,
+        ..Lttng::default()
+    };
+    let (_dir, result) = written(&lttng);
+    let (_, run) = result.unwrap();
+    let tasks = perf_file::imported::tasks(&run);
+    let process = |pid| tasks[&Pid::new(pid)].process.map(Pid::get);
+    assert_eq!([70, 71, 9].map(process), [Some(70), Some(70), Some(9)]);
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn what_is_no_trace_of_the_kernel_is_refused_by_what_it_is() {
     unpack("perf/piped", &at("piped"), false);
     let error = refused_at(&at("piped"));
     let next = error.next_step();
-    assert!(next.contains("import its perf.data"), "{error}");
+    assert!(next.contains("import the perf.data"), "{error}");
     fs::create_dir(at("second")).unwrap();
     let second = b"\x1e{\n\"type\": \"preamble\", \"version\": 2}\n";
     fs::write(at("second/metadata"), second).unwrap();

@@ -170,6 +170,8 @@ pub struct Lttng {
     pub aligned: bool,
     /// Metadata in packets.
     pub packets: bool,
+    /// Process and thread of each event, as `lttng add-context --kernel --type=pid --type=tid` adds them.
+    pub contexts: bool,
     /// Counts per second of the clock, and its name.
     pub clock: (u64, &'static str),
     /// Events of each packet.
@@ -190,6 +192,7 @@ impl Default for Lttng {
             big: false,
             aligned: false,
             packets: true,
+            contexts: false,
             clock: (1_000_000_000, "monotonic"),
             events: 3,
             bytes: 0,
@@ -217,13 +220,36 @@ impl Lttng {
     pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let mut files = BTreeMap::new();
         files.insert("metadata".to_owned(), self.packed(&self.metadata()));
-        let mut events = [self.more.clone(), story_events()].concat();
-        events.sort_by_key(|event| event.0);
+        let events = self.all();
         for cpu in [0, 1] {
             let of_cpu: Vec<&Event> = events.iter().filter(|event| event.1 == cpu).collect();
             files.insert(format!("channel0_{cpu}"), self.stream(cpu, &of_cpu));
         }
         files
+    }
+
+    fn all(&self) -> Vec<Event> {
+        let mut events = [self.more.clone(), story_events()].concat();
+        events.sort_by_key(|event| event.0);
+        events
+    }
+
+    /// The thread that an event comes from.
+    fn by(&self, (time, cpu, name, values): &Event) -> i64 {
+        const PREV: usize = 1;
+        const NEXT: usize = 5;
+        let number = |values: &[Value], at: usize| match values[at] {
+            Value::Number(number) => number,
+            Value::Text(_) => unreachable!(),
+        };
+        if *name == "sched_switch" {
+            return number(values, PREV);
+        }
+        let all = self.all();
+        let before = all
+            .iter()
+            .rfind(|e| e.0 < *time && e.1 == *cpu && e.2 == "sched_switch");
+        before.map_or(0, |switch| number(&switch.3, NEXT))
     }
 
     /// Writes the trace where LTTng has the kernel's part of a session.
@@ -252,6 +278,7 @@ impl Lttng {
                 "@header@",
                 if self.compact { "compact" } else { "large" }.to_owned(),
             ),
+            ("@contexts@", self.contexts()),
             ("@UUID@", UUID.to_owned()),
         ] {
             text = text.replace(mark, &value);
@@ -275,6 +302,17 @@ impl Lttng {
             text += "\t};\n};\n\n";
         }
         text
+    }
+
+    fn contexts(&self) -> String {
+        let of = format!(
+            "integer {{ size = 32; align = {}; signed = 1; }}",
+            self.align(32)
+        );
+        match self.contexts {
+            true => format!("\tevent.context := struct {{ {of} _pid; {of} _tid; }};\n"),
+            false => String::new(),
+        }
     }
 
     /// The text in packets of metadata, of at most 4096 bytes each.
@@ -355,7 +393,8 @@ impl Lttng {
         }
     }
 
-    fn event(&self, out: &mut Bits, (time, _, name, values): &Event, last: u64) {
+    fn event(&self, out: &mut Bits, event: &Event, last: u64) {
+        let (time, _, name, values) = event;
         let id = EVENTS.iter().position(|(known, _)| known == name).unwrap();
         let fields = EVENTS[id].1;
         let (sizes, unit) = match self.compact {
@@ -377,6 +416,13 @@ impl Lttng {
             out.number((1 << sizes[0]) - 1, sizes[0], at(sizes[0]));
             out.number(id as u64, 32, self.align(32));
             out.number(*time, 64, self.align(64));
+        }
+        if self.contexts {
+            let tid = self.by(event) as u64;
+            // The second thread of the solver belongs to the first.
+            let pid = if tid == 71 { 70 } else { tid };
+            out.number(pid, 32, self.align(32));
+            out.number(tid, 32, self.align(32));
         }
         let aligns = fields.iter().map(|(_, of)| self.align(of.0));
         out.align(aligns.max().unwrap());

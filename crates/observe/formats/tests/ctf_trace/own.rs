@@ -71,6 +71,7 @@ impl Switch {
         (0..6).for_each(|n| int(out, n));
         out.align(32);
         (0..2 * count).for_each(|n| int(out, n));
+        (0..4).for_each(|n| out.number(n, 12, 8));
         (0..3).for_each(|n| out.number(n, 5, 1));
         int(out, 3);
         (0..count).for_each(|n| number(out, n, 8));

@@ -127,6 +127,11 @@ impl Metadata {
         facts.next().map(String::as_str)
     }
 
+    /// Whether perf converted the trace from a perf.data.
+    pub(crate) fn is_of_perf(&self) -> bool {
+        self.clocks.iter().any(|clock| clock.name == "perf_clock")
+    }
+
     fn trace(&mut self, declarer: &mut Declarer<'_>) -> Result<(), Fault> {
         let mut order = None;
         block(declarer, |declarer, key, entry| {

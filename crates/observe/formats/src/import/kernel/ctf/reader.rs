@@ -125,11 +125,13 @@ impl<'a> Reader<'a> {
             }
         }
         if known.is_empty() {
-            return Err(self.lacks(
-                "it has no streams of events".to_owned(),
-                "copy all of the directory; perf data convert does not convert what went through a pipe: \
-                 import its perf.data instead",
-            ));
+            let next = match self.metadata.is_of_perf() {
+                true => {
+                    "import the perf.data instead: perf data convert leaves out what went through a pipe"
+                }
+                false => "copy all of the directory",
+            };
+            return Err(self.lacks("it has no streams of events".to_owned(), next));
         }
         known.sort();
         let mut groups: Vec<(Option<u32>, Group)> = Vec::new();
@@ -355,8 +357,7 @@ impl<'a> Reader<'a> {
             machine: machine(metadata, self.layout.clock.as_ref()),
             tracer: tracer(metadata),
             // It passes over the records of lost events.
-            hides_losses: (metadata.fact(&["tracer_name"]) == Some("perf"))
-                .then_some("perf data convert"),
+            hides_losses: metadata.is_of_perf().then_some("perf data convert"),
             started: metadata.fact(&["trace_creation_datetime"]).and_then(date),
             losses,
         })
