@@ -11,7 +11,7 @@ use crate::import::kernel::people::People;
 use crate::import::kernel::sheet::Machine;
 use idlewave_ftrace::{DecodeSummary, Feed, SeenTask};
 use idlewave_run::{HostSheet, Ledger, RunWriter};
-use idlewave_units::{Cpu, NodeId, Pid};
+use idlewave_units::{Cpu, NodeId};
 use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -293,11 +293,8 @@ impl<'a> Reader<'a> {
         if let Some(process) = process {
             self.people.member(pid, fields.pid(process));
         }
-        // The first process and kthreadd have parent 0, which is no thread.
-        if let Some(parent) = parent.map(|place| fields.pid(place)) {
-            if parent != Pid::IDLE {
-                self.people.born(pid, parent);
-            }
+        if let Some(parent) = parent {
+            self.people.born(pid, fields.pid(parent));
         }
         if let Some(kind) = kind {
             self.people.told(pid, fields.number(kind) == KERNEL_THREAD);
