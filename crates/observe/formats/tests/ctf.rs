@@ -267,20 +267,17 @@ fn what_perf_converts_gives_the_tables_of_its_own_file() {
 /// In a PID namespace perf and the tracepoint number threads differently.
 #[test]
 fn a_process_is_taken_from_numbers_of_the_same_namespace_only() {
-    let files = perf_file::recorded();
-    let (_, data) = perf_file::imported::import(&files["file.data"]).unwrap();
-    let expected = perf_file::imported::tasks(&data);
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("trace");
     unpack("perf/file", &trace, false);
     let path = trace.join("metadata");
     let metadata = fs::read_to_string(&path).unwrap();
-    let swapped = metadata.replace("perf_tid", "perf_xid");
-    let swapped = swapped.replace("perf_pid", "perf_tid");
-    fs::write(&path, swapped.replace("perf_xid", "perf_pid")).unwrap();
+    // Another number, which is hardly ever that of the thread.
+    let other = metadata.replace("common_pid", "common_other");
+    fs::write(&path, other.replace("common_preempt_count", "common_pid")).unwrap();
     let (_, run) = import(&trace).unwrap();
     for (pid, task) in perf_file::imported::tasks(&run) {
-        assert!(task.process.is_none() || task.process == expected[&pid].process);
+        assert!(pid == Pid::IDLE || task.process.is_none(), "{task:?}");
     }
 }
 
@@ -459,6 +456,26 @@ fn threads_that_lttng_notes_have_process_parent_and_kind() {
     assert!(!losses(&run).iter().any(inferred));
     let unknown = ("kernel trace events of unknown kind".to_owned(), 1);
     assert!(losses(&run).contains(&unknown));
+}
+
+#[test]
+fn children_of_kernel_threads_that_lttng_notes_are_kernel_threads() {
+    use ctf_trace::Value::{Number, Text};
+    let values = |name: &str, tid| [Text(name.to_owned()), Number(tid), Number(tid)];
+    let fork = [values("kworker/1:0", 5), values("its child", 31)].concat();
+    let lttng = Lttng {
+        more: vec![
+            noted(1_000_100, 0, (5, 5, 2), "kworker/1:0", true),
+            (1_000_200, 0, "sched_process_fork", fork),
+        ],
+        ..Lttng::default()
+    };
+    let (_dir, result) = written(&lttng);
+    let (_, run) = result.unwrap();
+    assert_eq!(
+        perf_file::imported::tasks(&run)[&Pid::new(31)].kind,
+        TaskKind::Kernel
+    );
 }
 
 #[test]

@@ -91,6 +91,17 @@ const EVENTS: &[(&str, &[(&str, Of)])] = &[
         ],
     ),
     ("sched_stat_runtime", &[("comm", COMM), ("tid", PID)]),
+    (
+        "sched_process_fork",
+        &[
+            ("parent_comm", COMM),
+            ("parent_tid", PID),
+            ("parent_pid", PID),
+            ("child_comm", COMM),
+            ("child_tid", PID),
+            ("child_pid", PID),
+        ],
+    ),
 ];
 
 /// The value of a field.
