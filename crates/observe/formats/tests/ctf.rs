@@ -9,11 +9,10 @@ mod perf_file;
 mod story;
 
 use ctf_trace::listed::{Listed, listed, lost, text, written_again};
-use ctf_trace::{Lttng, noted, unpack};
+use ctf_trace::{Lttng, unpack, written};
 use idlewave_formats::import::{ImportError, Imported, Program};
 use idlewave_run::RunReader;
-use idlewave_run::tables::{Burst, Bursts, Table, TaskKind, Tasks};
-use idlewave_units::Pid;
+use idlewave_run::tables::{Burst, Bursts, Table};
 use std::fs;
 use std::path::Path;
 use story::{clock_advice, import_file, lines, losses, story_lines};
@@ -21,15 +20,6 @@ use tempfile::TempDir;
 
 fn import(trace: &Path) -> Result<(Imported, RunReader), ImportError> {
     import_file(trace, &Program::Busiest)
-}
-
-/// Imports what is written into a directory.
-fn written(lttng: &Lttng) -> (TempDir, Result<(Imported, RunReader), ImportError>) {
-    let dir = tempfile::tempdir().unwrap();
-    let session = dir.path().join("session");
-    lttng.write(&session);
-    let imported = import(&session);
-    (dir, imported)
 }
 
 /// All kinds of headers, byte orders and alignments.
@@ -199,20 +189,6 @@ fn what_babeltrace2_writes_again_is_the_same_trace() {
     }
 }
 
-/// In a fork LTTng calls threads tid and processes pid.
-#[test]
-fn a_new_thread_is_known_by_its_own_number_and_its_process() {
-    let dir = tempfile::tempdir().unwrap();
-    let trace = dir.path().join("trace");
-    unpack("plain", &trace, true);
-    let (_, run) = import(&trace).unwrap();
-    let tasks = perf_file::imported::tasks(&run);
-    for pid in 1000..1040 {
-        let process = tasks[&Pid::new(pid)].process;
-        assert_eq!(process, Some(Pid::new(70)), "{pid}");
-    }
-}
-
 /// All tables but the threads.
 fn tables(run: &RunReader) -> Vec<String> {
     let lines = lines(run).into_iter();
@@ -261,23 +237,6 @@ fn what_perf_converts_gives_the_tables_of_its_own_file() {
             );
             assert!(found.process.is_none() || found.process == task.process);
         }
-    }
-}
-
-/// In a PID namespace perf and the tracepoint number threads differently.
-#[test]
-fn a_process_is_taken_from_numbers_of_the_same_namespace_only() {
-    let dir = tempfile::tempdir().unwrap();
-    let trace = dir.path().join("trace");
-    unpack("perf/file", &trace, false);
-    let path = trace.join("metadata");
-    let metadata = fs::read_to_string(&path).unwrap();
-    // Another number, which is hardly ever that of the thread.
-    let other = metadata.replace("common_pid", "common_other");
-    fs::write(&path, other.replace("common_preempt_count", "common_pid")).unwrap();
-    let (_, run) = import(&trace).unwrap();
-    for (pid, task) in perf_file::imported::tasks(&run) {
-        assert!(pid == Pid::IDLE || task.process.is_none(), "{task:?}");
     }
 }
 
@@ -420,75 +379,6 @@ fn what_a_snapshot_lost_before_it_is_not_lost_in_it() {
     };
     let (_dir, result) = written(&lttng);
     assert_eq!(result.unwrap().0.missed, Some(0));
-}
-
-#[test]
-fn threads_that_lttng_notes_have_process_parent_and_kind() {
-    let lttng = Lttng {
-        more: vec![
-            noted(1_000_100, 0, (70, 70, 1), "solver", false),
-            noted(1_000_100, 0, (71, 70, 1), "solver", false),
-            noted(1_000_100, 0, (5, 5, 2), "kworker/1:0", true),
-            // A user thread whose name is like that of a kernel thread.
-            noted(1_000_100, 0, (9, 9, 1), "kworker/u:1", false),
-            (
-                1_000_200,
-                0,
-                "sched_stat_runtime",
-                vec![
-                    ctf_trace::Value::Text("x".to_owned()),
-                    ctf_trace::Value::Number(70),
-                ],
-            ),
-        ],
-        ..Lttng::default()
-    };
-    let (_dir, result) = written(&lttng);
-    let (imported, run) = result.unwrap();
-    assert_eq!(imported.events, 12 + 5);
-    assert_eq!(lines(&run), story_lines());
-    let tasks: Vec<_> = run.read::<Tasks>().unwrap().rows().collect();
-    let of = |pid: u32| tasks.iter().find(|task| task.pid.get() == pid).unwrap();
-    assert_eq!(of(71).process.unwrap().get(), 70);
-    assert_eq!(of(9).kind, TaskKind::User);
-    assert_eq!(of(5).kind, TaskKind::Kernel);
-    let inferred = |(what, _): &(String, u64)| what.starts_with("threads whose kind");
-    assert!(!losses(&run).iter().any(inferred));
-    let unknown = ("kernel trace events of unknown kind".to_owned(), 1);
-    assert!(losses(&run).contains(&unknown));
-}
-
-#[test]
-fn children_of_kernel_threads_that_lttng_notes_are_kernel_threads() {
-    use ctf_trace::Value::{Number, Text};
-    let values = |name: &str, tid| [Text(name.to_owned()), Number(tid), Number(tid)];
-    let fork = [values("kworker/1:0", 5), values("its child", 31)].concat();
-    let lttng = Lttng {
-        more: vec![
-            noted(1_000_100, 0, (5, 5, 2), "kworker/1:0", true),
-            (1_000_200, 0, "sched_process_fork", fork),
-        ],
-        ..Lttng::default()
-    };
-    let (_dir, result) = written(&lttng);
-    let (_, run) = result.unwrap();
-    assert_eq!(
-        perf_file::imported::tasks(&run)[&Pid::new(31)].kind,
-        TaskKind::Kernel
-    );
-}
-
-#[test]
-fn contexts_tell_the_processes_of_threads() {
-    let lttng = Lttng {
-        contexts: true,
-        ..Lttng::default()
-    };
-    let (_dir, result) = written(&lttng);
-    let (_, run) = result.unwrap();
-    let tasks = perf_file::imported::tasks(&run);
-    let process = |pid| tasks[&Pid::new(pid)].process.map(Pid::get);
-    assert_eq!([70, 71, 9].map(process), [Some(70), Some(70), Some(9)]);
 }
 
 #[test]

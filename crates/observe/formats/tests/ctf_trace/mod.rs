@@ -6,10 +6,13 @@ pub mod own;
 pub mod writer;
 
 use crate::common::unpacked;
-use crate::story::{Happens, bits, story};
+use crate::story::{Happens, bits, import_file, story};
+use idlewave_formats::import::{ImportError, Imported, Program};
+use idlewave_run::RunReader;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use tempfile::TempDir;
 use writer::Bits;
 
 /// Recorded traces: paths in them, by name.
@@ -168,6 +171,15 @@ pub fn noted(
     values.push(Number(i64::from(kernel)));
     values.resize(10, Number(5));
     (time, cpu, "lttng_statedump_process_state", values)
+}
+
+/// Imports what is written into a directory.
+pub fn written(lttng: &Lttng) -> (TempDir, Result<(Imported, RunReader), ImportError>) {
+    let dir = tempfile::tempdir().unwrap();
+    let session = dir.path().join("session");
+    lttng.write(&session);
+    let imported = import_file(&session, &Program::Busiest);
+    (dir, imported)
 }
 
 /// A writer of the kernel's traces as lttng-modules 2.13 lays them out.
