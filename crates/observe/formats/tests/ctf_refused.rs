@@ -108,7 +108,11 @@ fn streams_that_contradict_themselves_are_refused_with_the_place() {
             b"\xff\0",
             "a packet is not as long as it says at byte 0",
         ),
-        (48, b"\x68\x03", "an event ends behind its packet at byte "),
+        (
+            48,
+            b"\x68\x03",
+            "an event runs past the end of its packet at byte ",
+        ),
         (84, b"\x1e", "that the metadata does not declare at byte 84"),
     ] {
         let error = refused_with(&put(place, bytes));
@@ -199,7 +203,7 @@ const REFUSED: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "name = own; freq = 1000000000;",
-        &[("name = own; freq = 0;", "a clock does not count")],
+        &[("name = own; freq = 0;", "the frequency of a clock")],
     ),
     (
         "name = own;",
@@ -223,7 +227,10 @@ const REFUSED: &[(&str, &[(&str, &str)])] = &[
             ("fields := {", "a type should stand before `{`"),
         ],
     ),
-    ("event {", &[("evil {", "`evil` declares nothing")]),
+    (
+        "event {",
+        &[("evil {", "no declaration begins with `evil`")],
+    ),
     ("env {", &[("/* env {", "a comment has no end")]),
     (
         "\"irq_handler_exit\";",
@@ -264,10 +271,10 @@ fn types_in_types_without_end_are_refused() {
     let empty = twice.replace("typealias int := t0", "typealias struct { } := t0");
     let enums = "enum : ".repeat(100_000) + "int { A } x;";
     for (new, reason) in [
-        (deep, "nested too deep"),
-        (rows, "nested too deep"),
-        (nested, "nested too deep"),
-        (enums, "nested too deep"),
+        (deep, "nested too deeply"),
+        (rows, "nested too deeply"),
+        (nested, "nested too deeply"),
+        (enums, "nested too deeply"),
         (twice, "too many fields"),
         (empty, "too many fields"),
     ] {
@@ -292,7 +299,7 @@ fn claims_of_endless_elements_end_with_the_packet() {
     ] {
         let error = refused(&METADATA.replacen(old, new, 1));
         let ends = [
-            "an event ends behind its packet",
+            "an event runs past the end of its packet",
             "more empty fields than a real one",
         ];
         assert!(
@@ -413,7 +420,7 @@ fn metadata_that_repeats_itself_is_refused_or_read() {
     let names = each(&|n| format!("a{n}, "));
     let variants = |of: &str| each(&|n| format!("variant {of} v{n}; "));
     let many = |names: &str| format!("enum : uint8_t {{ {names} }} many;");
-    let short = "an event ends behind its packet";
+    let short = "an event runs past the end of its packet";
     for (new, reason) in [
         // Options, ranges and names of enumerations.
         (

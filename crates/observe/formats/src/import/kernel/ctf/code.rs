@@ -69,7 +69,7 @@ pub(crate) struct Table {
 /// Why an event cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Halt {
-    /// It goes on behind the bytes that are there.
+    /// It goes on past the bytes that are there.
     Short,
     /// It has more empty fields than a real one.
     Endless,
@@ -84,7 +84,7 @@ pub(crate) enum Halt {
 impl Halt {
     pub(crate) fn reason(self) -> &'static str {
         match self {
-            Self::Short => "an event ends behind its packet",
+            Self::Short => "an event runs past the end of its packet",
             Self::Endless => "an event has more empty fields than a real one",
             Self::NoOption => "the tag of a variant chooses none of its options",
             Self::Undeclared => "an event is of a kind that the metadata does not declare",
@@ -99,7 +99,7 @@ pub(crate) struct View<'a> {
     pub(crate) bytes: &'a [u8],
     /// Bit of the packet at which the bytes begin, a multiple of 8.
     pub(crate) first: u64,
-    /// Bit of the packet behind the last that may be read.
+    /// Bit of the packet after the last that may be read.
     pub(crate) end: u64,
 }
 
@@ -270,8 +270,8 @@ impl Code {
             true => i128::from(tag as i64),
             false => i128::from(tag),
         };
-        let behind = table.cases.partition_point(|(first, ..)| *first <= tag);
-        match table.cases[..behind].last() {
+        let after = table.cases.partition_point(|(first, ..)| *first <= tag);
+        match table.cases[..after].last() {
             Some((_, last, steps)) if tag <= *last => Ok(steps.clone()),
             _ => Err(Halt::NoOption),
         }

@@ -346,7 +346,7 @@ impl Compiler {
     }
 
     /// Bits of the steps from the first on whose size is known and that nothing asks for, the first
-    /// step behind them, and what is known of the place there.
+    /// step after them, and what is known of the place there.
     fn fixed(&self, steps: Range<u32>, known: Known) -> (u64, u32, Known) {
         let (mut bits, mut at, mut known) = (0_u64, steps.start, known);
         while at < steps.end {

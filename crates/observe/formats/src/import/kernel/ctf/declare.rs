@@ -147,7 +147,7 @@ impl<'t> Declarer<'t> {
     /// A type by its name or by what stands here.
     pub(crate) fn any_type(&mut self) -> Result<Type, Fault> {
         if self.depth == DEEPEST {
-            return self.words.fault("its types are nested too deep");
+            return self.words.fault("its types are nested too deeply");
         }
         self.depth += 1;
         let of = self.type_here()?;
@@ -322,7 +322,7 @@ impl<'t> Declarer<'t> {
         Ok(self.declared(name, of))
     }
 
-    /// The name behind `struct`, `variant` or `enum`, with that word before it.
+    /// The name after `struct`, `variant` or `enum`, with that word before it.
     fn optional_name(&mut self, word: &str) -> Result<Option<String>, Fault> {
         Ok(match *self.words.peek() {
             Word::Name(name) if !(word == "struct" && name == "align") => {
@@ -379,7 +379,7 @@ impl<'t> Declarer<'t> {
             });
             self.words.expect("]")?;
             if lengths.len() > DEEPEST as usize {
-                return self.words.fault("its types are nested too deep");
+                return self.words.fault("its types are nested too deeply");
             }
         }
         let mut of = of;
@@ -398,7 +398,7 @@ impl<'t> Declarer<'t> {
     fn deeper(&self, depths: impl Iterator<Item = u32>) -> Result<u32, Fault> {
         let depth = depths.max().unwrap_or(0) + 1;
         match depth > DEEPEST {
-            true => self.words.fault("its types are nested too deep"),
+            true => self.words.fault("its types are nested too deeply"),
             false => Ok(depth),
         }
     }

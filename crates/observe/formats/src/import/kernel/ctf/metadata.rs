@@ -109,7 +109,9 @@ impl Metadata {
                 "callsite" => block(&mut declarer, |_, _, _| Ok(()))?,
                 _ => {
                     let next = declarer.words.peek().to_string();
-                    return declarer.words.fault(format!("{next} declares nothing"));
+                    return declarer
+                        .words
+                        .fault(format!("no declaration begins with {next}"));
                 }
             }
             // Blocks end with `;`, which some writers leave out.
@@ -179,7 +181,11 @@ impl Metadata {
                 ("freq", Entry::Value(Value::Number(rate))) => {
                     match u64::try_from(rate) {
                         Ok(rate) if rate > 0 => clock.rate = rate,
-                        _ => return declarer.words.fault("a clock does not count forwards"),
+                        _ => {
+                            return declarer
+                                .words
+                                .fault("the frequency of a clock is not positive");
+                        }
                     };
                 }
                 _ => {}

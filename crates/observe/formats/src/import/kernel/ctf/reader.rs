@@ -87,7 +87,7 @@ struct Reader<'a> {
     layout: &'a Layout,
     feed: Feed,
     people: People,
-    /// Bytes of all files, and of those that are behind.
+    /// Bytes of all files, and of those that are done.
     bytes: u64,
     done: u64,
     events: u64,
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
         let files = streams(self.directory)?;
         if files.len() > MOST_FILES {
             return Err(self.lacks(
-                format!("its {} files of streams are too many", files.len()),
+                format!("it has {} stream files, which are too many", files.len()),
                 "record fewer channels, or without limits on the size of files",
             ));
         }

@@ -29,7 +29,7 @@ pub(crate) enum Next {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Losses {
     /// At its end: LTTng closes a packet when there is room for the next one again. Short events may
-    /// still get in behind those that were lost.
+    /// still get in after those that were lost.
     AtEnd,
     /// Somewhere since the end of the packet before it.
     Somewhere,
@@ -76,7 +76,7 @@ pub(crate) struct Stream<'l> {
     longest: u64,
     /// What was lost before the first event of the packet.
     before: Option<Option<u64>>,
-    /// Bytes of the files that are behind.
+    /// Bytes of the files that are done.
     done: u64,
     /// Files that end within a packet.
     pub(crate) cut: u64,
@@ -196,7 +196,7 @@ impl<'l> Stream<'l> {
         Some((self.event?, fields))
     }
 
-    /// Bytes that are behind.
+    /// Bytes that are done.
     pub(crate) fn done(&self) -> u64 {
         self.done
             .saturating_add(self.next.min(self.window.length()))

@@ -12,7 +12,7 @@ const MAGIC: u32 = 0x75D1_1D57;
 /// Bytes of a packet's head: magic, UUID, checksum, content size, packet size, then one byte each for
 /// compression, encryption, checksum scheme, major and minor version.
 const HEAD: usize = 37;
-/// What metadata without packets begins with; the digits behind it are in the block `trace` too.
+/// What metadata without packets begins with; the digits after it are in the block `trace` too.
 const SIGNATURE: &[u8] = b"/* CTF 1";
 /// What the metadata of CTF 2 begins with: records of JSON.
 const SEPARATOR: u8 = 0x1e;
@@ -22,7 +22,7 @@ pub(crate) fn is_metadata(start: &[u8]) -> bool {
     start.starts_with(SIGNATURE) || is_packet(start).is_some() || is_second(start)
 }
 
-/// Whether it is of CTF 2.
+/// Whether it is in CTF 2.
 fn is_second(start: &[u8]) -> bool {
     let start = start.strip_prefix(&[SEPARATOR]).unwrap_or_default();
     start.trim_ascii_start().starts_with(b"{")
