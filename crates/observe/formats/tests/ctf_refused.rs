@@ -70,21 +70,42 @@ fn what_is_no_trace_of_the_kernel_is_refused_by_what_it_is() {
     assert!(refused_at(&at("other")).to_string().contains("a CTF trace"));
 }
 
+/// Why a trace is refused in whose file these bytes stand instead.
+fn refused_with(file: &str, place: usize, instead: &[u8]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    Lttng::default().write(dir.path());
+    let path = dir.path().join("kernel").join(file);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[place..place + instead.len()].copy_from_slice(instead);
+    fs::write(&path, bytes).unwrap();
+    refused_at(dir.path()).to_string()
+}
+
+#[test]
+fn packets_of_metadata_that_contradict_themselves_are_refused_with_the_place() {
+    // Packets of 4096 bytes. Head: magic, UUID, checksum, content, size, compression, encryption.
+    let no_packet = "no packet of metadata is here at byte 4096";
+    let length = "a packet of metadata is not as long as it says at byte 0";
+    let packed = "its metadata is compressed or encrypted";
+    for (place, bytes, reason) in [
+        (4096, &b"\0"[..], no_packet),
+        // Of the other byte order.
+        (4096, b"\x75\xd1\x1d\x57", no_packet),
+        (24, b"\x08\x81", length),
+        (24, b"\x20\x01", length),
+        (28, b"\x20\x01", length),
+        (32, b"\x01", packed),
+        (33, b"\x01", packed),
+    ] {
+        let error = refused_with("metadata", place, bytes);
+        assert!(error.contains(reason), "{place}: {error}");
+    }
+}
+
 #[test]
 fn streams_that_contradict_themselves_are_refused_with_the_place() {
-    let refused_with = |change: &dyn Fn(&mut Vec<u8>)| {
-        let dir = tempfile::tempdir().unwrap();
-        Lttng::default().write(dir.path());
-        let path = dir.path().join("kernel/channel0_0");
-        let mut bytes = fs::read(&path).unwrap();
-        change(&mut bytes);
-        fs::write(&path, bytes).unwrap();
-        refused_at(dir.path()).to_string()
-    };
+    let length = "a packet is not as long as it says at byte 0";
     // Head: magic, UUID, stream, instance; context: begin, end, content, size, number, lost, CPU.
-    let put = |place: usize, bytes: &'static [u8]| {
-        move |all: &mut Vec<u8>| all[place..place + bytes.len()].copy_from_slice(bytes)
-    };
     for (place, bytes, reason) in [
         (0, &b"\0"[..], "no packet begins here at byte 0"),
         (4, b"\0", "a packet is of another trace at byte 0"),
@@ -93,21 +114,9 @@ fn streams_that_contradict_themselves_are_refused_with_the_place() {
             b"\x07",
             "of the stream 7, which is not declared at byte 0",
         ),
-        (
-            48,
-            b"\xff\xff",
-            "a packet is not as long as it says at byte 0",
-        ),
-        (
-            56,
-            b"\0\0\0\0",
-            "a packet is not as long as it says at byte 0",
-        ),
-        (
-            48,
-            b"\xff\0",
-            "a packet is not as long as it says at byte 0",
-        ),
+        (48, b"\xff\xff", length),
+        (56, b"\0\0\0\0", length),
+        (48, b"\xff\0", length),
         (
             48,
             b"\x68\x03",
@@ -115,7 +124,7 @@ fn streams_that_contradict_themselves_are_refused_with_the_place() {
         ),
         (84, b"\x1e", "that the metadata does not declare at byte 84"),
     ] {
-        let error = refused_with(&put(place, bytes));
+        let error = refused_with("channel0_0", place, bytes);
         assert!(error.contains(reason), "{place}: {error}");
     }
 }

@@ -78,12 +78,9 @@ fn unpacked<const LE: bool>(bytes: &[u8]) -> Result<Vec<u8>, (Option<u64>, &'sta
     while at < bytes.len() {
         let packet = &bytes[at..];
         let damaged = |reason| Err((Some(at as u64), reason));
-        let (Some(head), Some(little)) = (packet.get(..HEAD), is_packet(packet)) else {
+        let (Some(head), true) = (packet.get(..HEAD), is_packet(packet) == Some(LE)) else {
             return damaged("no packet of metadata is here");
         };
-        if little != LE {
-            return damaged("the byte order changes");
-        }
         // Read as a number of two bytes, so that both must be zero.
         if read_u16::<LE>(head, 32) != Some(0) {
             return Err((None, "its metadata is compressed or encrypted"));
