@@ -73,6 +73,12 @@ impl Switch {
         (0..2 * count).for_each(|n| int(out, n));
         (0..4).for_each(|n| out.number(n, 12, 8));
         (0..3).for_each(|n| out.number(n, 5, 1));
+        // Rows without elements are aligned too.
+        out.align(8);
+        (0..count).for_each(|n| out.number(n, 12, 8));
+        for (size, align) in [(17, 1), (8, 8), (1, 1), (16, 8)] {
+            out.number(1, size, align);
+        }
         int(out, 3);
         (0..count).for_each(|n| number(out, n, 8));
         int(out, 4);
