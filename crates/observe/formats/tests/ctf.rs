@@ -8,28 +8,18 @@ mod ctf_trace;
 mod perf_file;
 mod story;
 
-use ctf_trace::listed::{Listed, listed, lost, text};
-use ctf_trace::{Lttng, noted, unpack};
+use ctf_trace::listed::{Listed, listed, lost, text, written_again};
+use ctf_trace::{Lttng, unpack, written};
 use idlewave_formats::import::{ImportError, Imported, Program};
 use idlewave_run::RunReader;
-use idlewave_run::tables::{Burst, Bursts, Table, TaskKind, Tasks};
-use idlewave_units::Pid;
+use idlewave_run::tables::{Burst, Bursts, Table};
 use std::fs;
 use std::path::Path;
-use story::{import_file, lines, losses, story_lines};
+use story::{clock_advice, import_file, lines, losses, story_lines};
 use tempfile::TempDir;
 
 fn import(trace: &Path) -> Result<(Imported, RunReader), ImportError> {
     import_file(trace, &Program::Busiest)
-}
-
-/// Imports what is written into a directory.
-fn written(lttng: &Lttng) -> (TempDir, Result<(Imported, RunReader), ImportError>) {
-    let dir = tempfile::tempdir().unwrap();
-    let session = dir.path().join("session");
-    lttng.write(&session);
-    let imported = import(&session);
-    (dir, imported)
 }
 
 /// All kinds of headers, byte orders and alignments.
@@ -39,6 +29,7 @@ fn all_layouts() -> impl Iterator<Item = Lttng> {
         big: n & 2 != 0,
         aligned: n & 4 != 0,
         packets: n & 8 == 0,
+        contexts: n % 3 == 0,
         ..Lttng::default()
     })
 }
@@ -182,17 +173,19 @@ fn recorded_traces_become_what_babeltrace2_lists() {
     }
 }
 
-/// In a fork LTTng calls threads tid and processes pid.
 #[test]
-fn a_new_thread_is_known_by_its_own_number_and_its_process() {
-    let dir = tempfile::tempdir().unwrap();
-    let trace = dir.path().join("trace");
-    unpack("plain", &trace, true);
-    let (_, run) = import(&trace).unwrap();
-    let tasks = perf_file::imported::tasks(&run);
-    for pid in 1000..1040 {
-        let process = tasks[&Pid::new(pid)].process;
-        assert_eq!(process, Some(Pid::new(70)), "{pid}");
+fn what_babeltrace2_writes_again_is_the_same_trace() {
+    for name in ["plain", "beside", "perf/file"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (trace, again) = (dir.path().join("trace"), dir.path().join("again"));
+        unpack(name, &trace, true);
+        if !written_again(&trace, &again) {
+            return;
+        }
+        let ((first, run), (second, run_again)) =
+            (import(&trace).unwrap(), import(&again).unwrap());
+        assert_eq!((second.events, second.missed), (first.events, first.missed));
+        assert_eq!(lines(&run_again), lines(&run), "{name}");
     }
 }
 
@@ -389,42 +382,6 @@ fn what_a_snapshot_lost_before_it_is_not_lost_in_it() {
 }
 
 #[test]
-fn threads_that_lttng_notes_have_process_parent_and_kind() {
-    let lttng = Lttng {
-        more: vec![
-            noted(1_000_100, 0, (70, 70, 1), "solver", false),
-            noted(1_000_100, 0, (71, 70, 1), "solver", false),
-            noted(1_000_100, 0, (5, 5, 2), "kworker/1:0", true),
-            // A user thread whose name is like that of a kernel thread.
-            noted(1_000_100, 0, (9, 9, 1), "kworker/u:1", false),
-            (
-                1_000_200,
-                0,
-                "sched_stat_runtime",
-                vec![
-                    ctf_trace::Value::Text("x".to_owned()),
-                    ctf_trace::Value::Number(70),
-                ],
-            ),
-        ],
-        ..Lttng::default()
-    };
-    let (_dir, result) = written(&lttng);
-    let (imported, run) = result.unwrap();
-    assert_eq!(imported.events, 12 + 5);
-    assert_eq!(lines(&run), story_lines());
-    let tasks: Vec<_> = run.read::<Tasks>().unwrap().rows().collect();
-    let of = |pid: u32| tasks.iter().find(|task| task.pid.get() == pid).unwrap();
-    assert_eq!(of(71).process.unwrap().get(), 70);
-    assert_eq!(of(9).kind, TaskKind::User);
-    assert_eq!(of(5).kind, TaskKind::Kernel);
-    let inferred = |(what, _): &(String, u64)| what.starts_with("threads whose kind");
-    assert!(!losses(&run).iter().any(inferred));
-    let unknown = ("kernel trace events of unknown kind".to_owned(), 1);
-    assert!(losses(&run).contains(&unknown));
-}
-
-#[test]
 fn counts_of_a_clock_become_nanoseconds_and_only_lttngs_is_that_of_programs() {
     let lttng = Lttng {
         clock: (500_000_000, "monotonic"),
@@ -438,104 +395,8 @@ fn counts_of_a_clock_become_nanoseconds_and_only_lttngs_is_that_of_programs() {
         (clock.counter.as_str(), clock.quantum_counts),
         ("monotonic", 2)
     );
-    let loss = ("a trace clock that programs can read".to_owned(), 1);
-    assert!(losses(&run).contains(&loss));
-}
-
-fn refused(trace: &Path) -> ImportError {
-    import(trace).map(|_| ()).unwrap_err()
-}
-
-#[test]
-fn what_is_no_trace_of_the_kernel_is_refused_by_what_it_is() {
-    let dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| dir.path().join(name);
-    unpack("plain", &at("ust"), false);
-    let error = refused(&at("ust"));
-    assert!(
-        error.to_string().contains("CTF trace of programs"),
-        "{error}"
-    );
-    assert!(error.next_step().contains("enable-event -k"));
-    // The kernel's trace is found beside one of programs.
-    unpack("plain", &at("session"), false);
-    Lttng::default().write(&at("session"));
-    assert_eq!(lines(&import(&at("session")).unwrap().1), story_lines());
-    fs::remove_dir_all(at("session.run")).unwrap();
-    Lttng::default().write(&at("session/2"));
-    let error = refused(&at("session"));
-    assert!(
-        error.to_string().contains("2 traces of the kernel"),
-        "{error}"
-    );
-    assert!(
-        error.next_step().contains("session/2/kernel"),
-        "{}",
-        error.next_step()
-    );
-    // Its metadata alone.
-    let error = refused(&at("session/kernel/metadata"));
-    assert!(error.next_step().contains("give the directory"), "{error}");
-    // What went through a pipe.
-    unpack("perf/piped", &at("piped"), false);
-    let error = refused(&at("piped"));
-    let next = error.next_step();
-    assert!(next.contains("import its perf.data"), "{error}");
-    fs::create_dir(at("second")).unwrap();
-    let second = b"\x1e{\n\"type\": \"preamble\", \"version\": 2}\n";
-    fs::write(at("second/metadata"), second).unwrap();
-    let error = refused(&at("second"));
-    assert!(error.to_string().contains("CTF 2"), "{error}");
-    assert!(error.next_step().contains("ctf-version"));
-    fs::create_dir(at("other")).unwrap();
-    fs::write(at("other/metadata"), b"name: x\n").unwrap();
-    assert!(refused(&at("other")).to_string().contains("a CTF trace"));
-}
-
-#[test]
-fn streams_that_contradict_themselves_are_refused_with_the_place() {
-    let refused_with = |change: &dyn Fn(&mut Vec<u8>)| {
-        let dir = tempfile::tempdir().unwrap();
-        Lttng::default().write(dir.path());
-        let path = dir.path().join("kernel/channel0_0");
-        let mut bytes = fs::read(&path).unwrap();
-        change(&mut bytes);
-        fs::write(&path, bytes).unwrap();
-        refused(dir.path()).to_string()
-    };
-    // Head: magic, UUID, stream, instance; context: begin, end, content, size, number, lost, CPU.
-    let put = |place: usize, bytes: &'static [u8]| {
-        move |all: &mut Vec<u8>| all[place..place + bytes.len()].copy_from_slice(bytes)
-    };
-    for (place, bytes, reason) in [
-        (0, &b"\0"[..], "no packet begins here at byte 0"),
-        (4, b"\0", "a packet is of another trace at byte 0"),
-        (
-            20,
-            b"\x07",
-            "of the stream 7, which is not declared at byte 0",
-        ),
-        (
-            48,
-            b"\xff\xff",
-            "a packet is not as long as it says at byte 0",
-        ),
-        (
-            56,
-            b"\0\0\0\0",
-            "a packet is not as long as it says at byte 0",
-        ),
-        (
-            48,
-            b"\xff\0",
-            "a packet is not as long as it says at byte 0",
-        ),
-        (48, b"\x68\x03", "an event ends behind its packet at byte "),
-        (84, b"\x1e", "that the metadata does not declare at byte 84"),
-    ] {
-        let error = refused_with(&put(place, bytes));
-        assert!(error.contains(reason), "{place}: {error}");
-    }
+    let advice = clock_advice(&run).unwrap();
+    assert!(advice.contains("LTTng's own clock"), "{advice}");
 }
 
 #[test]

@@ -172,8 +172,10 @@ fn a_clock_that_programs_cannot_read_is_a_loss_and_one_without_nanoseconds_is_re
     };
     let (_dir, path) = file(&local.write(&story_pages()));
     let (_, run) = import_file(&path, &Program::Busiest).unwrap();
-    let loss = ("a trace clock that programs can read".to_owned(), 1);
-    assert!(losses(&run).contains(&loss));
+    assert_eq!(
+        clock_advice(&run),
+        Some("record with trace-cmd record -C mono")
+    );
     assert_eq!(run.manifest().nodes[0].clock.counter, "local");
     let counts = Dat {
         clock: "x86-tsc",

@@ -61,6 +61,10 @@ fn recorded_files_give_the_tables_of_their_text_row_by_row() {
         assert_same(&data, &text_run);
         let count = text.iter().filter(|b| **b == b'\n').count() as u64;
         assert_eq!((imported.events, imported.missed), (count, Some(0)));
+        // perf prints no lost events.
+        assert_eq!(of_text.missed, None);
+        let loss = "lost events, which perf script leaves out";
+        assert!(losses(&text_run).iter().any(|(what, _)| what == loss));
         assert_eq!(imported.span, of_text.span);
         let through = if name == "piped" {
             ", through a pipe"

@@ -50,10 +50,30 @@ impl Handler {
         let place = VECTORS.iter().position(|v| v.0.as_bytes() == stem)?;
         u8::try_from(place).ok().map(Self::Vector)
     }
+
+    /// What an event of this name is, if a vector begins or ends with it.
+    pub fn vector_event<T>(
+        name: &[u8],
+        enter: impl FnOnce(Self) -> T,
+        leave: impl FnOnce(Self) -> T,
+    ) -> Option<T> {
+        match name.strip_suffix(b"_entry") {
+            Some(stem) => Self::of_vector(stem).map(enter),
+            None => Self::of_vector(name.strip_suffix(b"_exit")?).map(leave),
+        }
+    }
 }
 
 /// A name as the kernel records it for a thread: 16 bytes, the text ends at the first zero.
 pub type Comm = [u8; 16];
+
+/// A name as the kernel records it; what is too long is cut.
+pub fn comm(name: &[u8]) -> Comm {
+    let mut comm = [0; 16];
+    let length = name.len().min(comm.len());
+    comm[..length].copy_from_slice(&name[..length]);
+    comm
+}
 
 /// An event of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,11 +239,7 @@ impl Text {
         let bytes = self.bytes::<LE>(payload)?;
         Some(match bytes.first_chunk::<16>() {
             Some(all) => *all,
-            None => {
-                let mut comm = [0; 16];
-                comm[..bytes.len()].copy_from_slice(bytes);
-                comm
-            }
+            None => comm(bytes),
         })
     }
 }
@@ -261,8 +277,8 @@ enum Shape {
     IrqLeave(Int),
     SoftirqEnter(Int),
     SoftirqLeave(Int),
-    Enter(u8),
-    Leave(u8),
+    Enter(Handler),
+    Leave(Handler),
     Nmi(Option<Int>),
     Fault,
 }
@@ -309,14 +325,7 @@ impl Shape {
             "softirq_exit" => Shape::SoftirqLeave(int("vec")?),
             "nmi_handler" => Shape::Nmi(int("delta_ns")),
             "page_fault_user" | "page_fault_kernel" => Shape::Fault,
-            name => {
-                let vector = |stem| VECTORS.iter().position(|v| v.0 == stem);
-                let index = |stem| vector(stem).and_then(|i| u8::try_from(i).ok());
-                match name.strip_suffix("_entry") {
-                    Some(stem) => Shape::Enter(index(stem)?),
-                    None => Shape::Leave(index(name.strip_suffix("_exit")?)?),
-                }
-            }
+            name => Handler::vector_event(name.as_bytes(), Shape::Enter, Shape::Leave)?,
         })
     }
 
@@ -374,8 +383,8 @@ impl Shape {
             Shape::IrqLeave(irq) => leave(Handler::Irq(irq.u32::<LE>(payload)?)),
             Shape::SoftirqEnter(vec) => enter(Handler::Softirq(vec.u32::<LE>(payload)?)),
             Shape::SoftirqLeave(vec) => leave(Handler::Softirq(vec.u32::<LE>(payload)?)),
-            Shape::Enter(vector) => enter(Handler::Vector(vector)),
-            Shape::Leave(vector) => leave(Handler::Vector(vector)),
+            Shape::Enter(handler) => enter(handler),
+            Shape::Leave(handler) => leave(handler),
             Shape::Nmi(duration) => Event::Nmi {
                 duration: duration.and_then(|i| i.u64::<LE>(payload)),
             },

@@ -5,7 +5,7 @@
 //! order of time. Rows are then in the order in which they became complete: no table promises
 //! another one.
 
-use crate::event::{Comm, Event};
+use crate::event::{Comm, Event, comm};
 use crate::ledger::{Account, Overall, enter_losses};
 use crate::names::TaskBook;
 use crate::tables::Tables;
@@ -167,11 +167,8 @@ impl Feed {
 
     /// Names a thread of which no event has told the name yet.
     pub fn name(&mut self, pid: Pid, name: &[u8]) {
-        let mut comm = [0; 16];
-        let length = name.len().min(16);
-        comm[..length].copy_from_slice(&name[..length]);
         if !name.is_empty() {
-            self.sink.tasks.name(pid, comm);
+            self.sink.tasks.name(pid, comm(name));
         }
     }
 

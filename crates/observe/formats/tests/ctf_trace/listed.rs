@@ -47,6 +47,12 @@ fn run(trace: &Path, arguments: &[&str]) -> Option<String> {
     }
 }
 
+/// Writes a trace again, as it must be done with one in CTF 2; false if there is no babeltrace2.
+pub fn written_again(trace: &Path, to: &Path) -> bool {
+    let parameters = format!("--params=path=\"{}\"", to.display());
+    run(trace, &["--component=sink.ctf.fs", &parameters]).is_some()
+}
+
 /// The events in order of time.
 pub fn listed(trace: &Path) -> Option<Vec<Listed>> {
     let text = run(trace, &["--clock-cycles", "--no-delta"])?;

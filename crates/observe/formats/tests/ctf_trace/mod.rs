@@ -2,13 +2,17 @@
 #![allow(dead_code)]
 
 pub mod listed;
+pub mod own;
 pub mod writer;
 
 use crate::common::unpacked;
-use crate::story::{Happens, bits, story};
+use crate::story::{Happens, bits, import_file, story};
+use idlewave_formats::import::{ImportError, Imported, Program};
+use idlewave_run::RunReader;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use tempfile::TempDir;
 use writer::Bits;
 
 /// Recorded traces: paths in them, by name.
@@ -90,6 +94,17 @@ const EVENTS: &[(&str, &[(&str, Of)])] = &[
         ],
     ),
     ("sched_stat_runtime", &[("comm", COMM), ("tid", PID)]),
+    (
+        "sched_process_fork",
+        &[
+            ("parent_comm", COMM),
+            ("parent_tid", PID),
+            ("parent_pid", PID),
+            ("child_comm", COMM),
+            ("child_tid", PID),
+            ("child_pid", PID),
+        ],
+    ),
 ];
 
 /// The value of a field.
@@ -158,6 +173,15 @@ pub fn noted(
     (time, cpu, "lttng_statedump_process_state", values)
 }
 
+/// Imports what is written into a directory.
+pub fn written(lttng: &Lttng) -> (TempDir, Result<(Imported, RunReader), ImportError>) {
+    let dir = tempfile::tempdir().unwrap();
+    let session = dir.path().join("session");
+    lttng.write(&session);
+    let imported = import_file(&session, &Program::Busiest);
+    (dir, imported)
+}
+
 /// A writer of the kernel's traces as lttng-modules 2.13 lays them out.
 #[derive(Clone)]
 pub struct Lttng {
@@ -169,6 +193,8 @@ pub struct Lttng {
     pub aligned: bool,
     /// Metadata in packets.
     pub packets: bool,
+    /// Process and thread of each event, as `lttng add-context --kernel --type=pid --type=tid` adds them.
+    pub contexts: bool,
     /// Counts per second of the clock, and its name.
     pub clock: (u64, &'static str),
     /// Events of each packet.
@@ -189,6 +215,7 @@ impl Default for Lttng {
             big: false,
             aligned: false,
             packets: true,
+            contexts: false,
             clock: (1_000_000_000, "monotonic"),
             events: 3,
             bytes: 0,
@@ -216,13 +243,36 @@ impl Lttng {
     pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let mut files = BTreeMap::new();
         files.insert("metadata".to_owned(), self.packed(&self.metadata()));
-        let mut events = [self.more.clone(), story_events()].concat();
-        events.sort_by_key(|event| event.0);
+        let events = self.all();
         for cpu in [0, 1] {
             let of_cpu: Vec<&Event> = events.iter().filter(|event| event.1 == cpu).collect();
             files.insert(format!("channel0_{cpu}"), self.stream(cpu, &of_cpu));
         }
         files
+    }
+
+    fn all(&self) -> Vec<Event> {
+        let mut events = [self.more.clone(), story_events()].concat();
+        events.sort_by_key(|event| event.0);
+        events
+    }
+
+    /// The thread that an event comes from.
+    fn by(&self, (time, cpu, name, values): &Event) -> i64 {
+        const PREV: usize = 1;
+        const NEXT: usize = 5;
+        let number = |values: &[Value], at: usize| match values[at] {
+            Value::Number(number) => number,
+            Value::Text(_) => unreachable!(),
+        };
+        if *name == "sched_switch" {
+            return number(values, PREV);
+        }
+        let all = self.all();
+        let before = all
+            .iter()
+            .rfind(|e| e.0 < *time && e.1 == *cpu && e.2 == "sched_switch");
+        before.map_or(0, |switch| number(&switch.3, NEXT))
     }
 
     /// Writes the trace where LTTng has the kernel's part of a session.
@@ -251,6 +301,7 @@ impl Lttng {
                 "@header@",
                 if self.compact { "compact" } else { "large" }.to_owned(),
             ),
+            ("@contexts@", self.contexts()),
             ("@UUID@", UUID.to_owned()),
         ] {
             text = text.replace(mark, &value);
@@ -274,6 +325,17 @@ impl Lttng {
             text += "\t};\n};\n\n";
         }
         text
+    }
+
+    fn contexts(&self) -> String {
+        let of = format!(
+            "integer {{ size = 32; align = {}; signed = 1; }}",
+            self.align(32)
+        );
+        match self.contexts {
+            true => format!("\tevent.context := struct {{ {of} _pid; {of} _tid; }};\n"),
+            false => String::new(),
+        }
     }
 
     /// The text in packets of metadata, of at most 4096 bytes each.
@@ -354,7 +416,8 @@ impl Lttng {
         }
     }
 
-    fn event(&self, out: &mut Bits, (time, _, name, values): &Event, last: u64) {
+    fn event(&self, out: &mut Bits, event: &Event, last: u64) {
+        let (time, _, name, values) = event;
         let id = EVENTS.iter().position(|(known, _)| known == name).unwrap();
         let fields = EVENTS[id].1;
         let (sizes, unit) = match self.compact {
@@ -376,6 +439,13 @@ impl Lttng {
             out.number((1 << sizes[0]) - 1, sizes[0], at(sizes[0]));
             out.number(id as u64, 32, self.align(32));
             out.number(*time, 64, self.align(64));
+        }
+        if self.contexts {
+            let tid = self.by(event) as u64;
+            // The second thread of the solver belongs to the first.
+            let pid = if tid == 71 { 70 } else { tid };
+            out.number(pid, 32, self.align(32));
+            out.number(tid, 32, self.align(32));
         }
         let aligns = fields.iter().map(|(_, of)| self.align(of.0));
         out.align(aligns.max().unwrap());

@@ -59,6 +59,13 @@ pub fn losses(run: &RunReader) -> Vec<(String, u64)> {
     entries.map(|l| (l.what.clone(), l.count)).collect()
 }
 
+/// How to record with a clock that programs can read, if the trace has another one.
+pub fn clock_advice(run: &RunReader) -> Option<&str> {
+    let mut entries = run.manifest().losses.entries().iter();
+    let of_clock = entries.find(|l| l.what == "a trace clock that programs can read")?;
+    Some(&of_clock.advice)
+}
+
 /// One event, for every format.
 pub enum Happens {
     Switch((u32, &'static str), &'static str, (u32, &'static str)),

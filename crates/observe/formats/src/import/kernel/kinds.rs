@@ -81,12 +81,21 @@ pub(crate) fn is_kernel_name(name: &str) -> bool {
 /// Tells kernel threads from user threads by their names and parents, and returns how many threads
 /// that are not idle got their kind that way.
 pub(crate) fn infer(seen: &mut [SeenTask]) -> u64 {
+    infer_where(seen, |kind| kind != TaskKind::Idle)
+}
+
+/// The same of threads whose kind was not told.
+pub(crate) fn infer_rest(seen: &mut [SeenTask]) -> u64 {
+    infer_where(seen, |kind| kind == TaskKind::Unknown)
+}
+
+fn infer_where(seen: &mut [SeenTask], open: impl Fn(TaskKind) -> bool) -> u64 {
     let parents: BTreeMap<u32, u32> = seen
         .iter()
         .filter_map(|t| Some((t.pid.get(), t.parent?.get())))
         .collect();
     let mut inferred = 0;
-    for task in seen.iter_mut().filter(|t| t.kind != TaskKind::Idle) {
+    for task in seen.iter_mut().filter(|t| open(t.kind)) {
         let mut at = task.pid.get();
         // A chain longer than this, or a cycle, is damage.
         for _ in 0..64 {
@@ -100,20 +109,6 @@ pub(crate) fn infer(seen: &mut [SeenTask]) -> u64 {
             false => TaskKind::User,
         };
         inferred += 1;
-    }
-    inferred
-}
-
-/// The same of threads whose kind was not told.
-pub(crate) fn infer_rest(seen: &mut [SeenTask]) -> u64 {
-    let told: Vec<TaskKind> = seen.iter().map(|task| task.kind).collect();
-    infer(seen);
-    let mut inferred = 0;
-    for (task, told) in seen.iter_mut().zip(told) {
-        match told {
-            TaskKind::Unknown => inferred += 1,
-            told => task.kind = told,
-        }
     }
     inferred
 }

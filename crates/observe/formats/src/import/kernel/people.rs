@@ -10,7 +10,7 @@ use std::collections::HashMap;
 /// Thread numbers from here on are damage (`PID_MAX_LIMIT`).
 const MOST: u32 = 1 << 22;
 
-/// Threads that are noted once only.
+/// Threads of which the last note is kept, so that it is not noted again.
 const RECENT: usize = 32;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,9 +55,10 @@ impl People {
         }
     }
 
-    /// A thread was started by this one.
+    /// A thread was started by this one. Recorders give 0, which is no thread, as the parent of the first
+    /// process and of kthreadd.
     pub(crate) fn born(&mut self, pid: Pid, parent: Pid) {
-        if let Some(person) = self.person(pid) {
+        if let Some(person) = self.person(pid).filter(|_| parent != Pid::IDLE) {
             person.parent = Some(parent);
         }
     }
@@ -77,14 +78,59 @@ impl People {
             };
             task.process = task.process.or(person.process);
             task.parent = task.parent.or(person.parent);
-            match (task.kind, person.kernel) {
-                (TaskKind::Unknown, Some(true)) => task.kind = TaskKind::Kernel,
-                (TaskKind::Unknown, Some(false)) => task.kind = TaskKind::User,
-                _ => {}
+            if let (TaskKind::Unknown, Some(kernel)) = (task.kind, person.kernel) {
+                task.kind = match kernel {
+                    true => TaskKind::Kernel,
+                    false => TaskKind::User,
+                };
             }
             if let (true, Some(name)) = (task.name.is_empty(), &person.name) {
                 task.name = String::from_utf8_lossy(name).into_owned();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::kernel::kinds::infer_rest;
+
+    #[test]
+    fn what_was_noted_completes_what_events_told() {
+        let mut people = People::default();
+        let pid = Pid::new;
+        people.born(pid(2), Pid::IDLE);
+        people.born(pid(30), pid(2));
+        people.named(pid(30), b"mystery");
+        people.named(pid(31), b"new name");
+        people.member(pid(31), pid(40));
+        people.told(pid(32), false);
+        let task = |number, name: &str| SeenTask {
+            pid: pid(number),
+            process: None,
+            parent: None,
+            name: name.to_owned(),
+            kind: TaskKind::Unknown,
+            ran_ns: 0,
+        };
+        let names = [
+            (2, "kthreadd"),
+            (30, ""),
+            (31, "old name"),
+            (32, "kworker/0:0"),
+        ];
+        let mut seen = names.map(|(number, name)| task(number, name));
+        people.complete(&mut seen);
+        assert_eq!(infer_rest(&mut seen), 3);
+        let found = seen.each_ref().map(|t| (t.name.as_str(), t.kind));
+        let expected = [
+            ("kthreadd", TaskKind::Kernel),
+            ("mystery", TaskKind::Kernel),
+            ("old name", TaskKind::User),
+            ("kworker/0:0", TaskKind::User),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(seen[2].process, Some(pid(40)));
     }
 }

@@ -10,7 +10,7 @@ use crate::import::kernel::sheet::{self, Machine};
 use crate::import::kernel::{aix, ctf, kinds, perf, perfetto, raw, text};
 use idlewave_ftrace::{DecodeSummary, SeenTask, decode_pages};
 use idlewave_run::tables::TaskKind;
-use idlewave_run::{HostSheet, Incomplete, RunWriter};
+use idlewave_run::{HostSheet, Incomplete, Manifest, RunWriter};
 use idlewave_units::{Nanos, NodeId};
 use std::path::Path;
 
@@ -19,8 +19,30 @@ struct Found {
     format: String,
     machine: Machine,
     summary: DecodeSummary,
-    /// Whether the format says how many events were lost.
-    tells_losses: bool,
+    /// The program that wrote the file without what it knew of lost events.
+    hides_losses: Option<&'static str>,
+}
+
+impl Found {
+    /// Completes the manifest and the ledger.
+    fn complete(&mut self, manifest: &mut Manifest, inferred: u64, comparable: &str) {
+        if let Some(program) = self.hides_losses {
+            self.summary.losses.enter(
+                format!("lost events, which {program} leaves out"),
+                1,
+                "whether and where events are missing is not known",
+                "import the perf.data that the file was made from",
+            );
+        }
+        manifest.losses.append(self.summary.losses.clone());
+        manifest.losses.enter(
+            "threads whose kind is inferred from their names and parents",
+            inferred,
+            "a kernel thread may count as a user program, or the reverse",
+            "none needed unless one of them takes much time",
+        );
+        sheet::complete(manifest, &self.machine, &self.summary, comparable);
+    }
 }
 
 /// Fills a run from a kernel trace and closes it.
@@ -32,13 +54,13 @@ pub(crate) fn read(
     let out = &mut run;
     let mut settled = Settled::default();
     let settle = |seen: &mut [SeenTask]| settled.settle(seen, recorder, ask.program);
-    let found = match recorder {
+    let mut found = match recorder {
         Recorder::Dat => of_dat(ask, out, settle)?,
         Recorder::Raw(raw) => Found {
             format: "raw sub-buffers".to_owned(),
             machine: raw::machine(raw)?,
             summary: raw::read(raw, ask, out, settle)?,
-            tells_losses: true,
+            hides_losses: None,
         },
         Recorder::PerfData => of_perf_data(ask, out, settle)?,
         Recorder::Ctf(trace) => of_ctf(trace, ask, out, settle)?,
@@ -60,14 +82,7 @@ pub(crate) fn read(
         asked: ask.program.to_string(),
         busiest: settled.busiest,
     })?;
-    out.manifest.losses.append(found.summary.losses.clone());
-    out.manifest.losses.enter(
-        "threads whose kind is inferred from their names and parents",
-        settled.inferred,
-        "a kernel thread may count as a user program, or the reverse",
-        "none needed unless one of them takes much time",
-    );
-    sheet::complete(&mut out.manifest, &found.machine, &found.summary);
+    found.complete(&mut out.manifest, settled.inferred, comparable(recorder));
     // So that the manifest says which one it is, and the command gives the same run again.
     if !matches!(program.rule, Rule::Asked) {
         let name = program.name.clone();
@@ -79,7 +94,7 @@ pub(crate) fn read(
     Ok(Imported {
         format: found.format,
         events: summary.events,
-        missed: found.tells_losses.then_some(summary.missed),
+        missed: found.hides_losses.is_none().then_some(summary.missed),
         cpus: summary.cpus,
         span: Nanos::from_nanos(end.saturating_sub(begin)),
         program: Subject::Chosen {
@@ -128,7 +143,7 @@ fn of_dat(
             span: None,
         },
         summary,
-        tells_losses: true,
+        hides_losses: None,
     })
 }
 
@@ -146,7 +161,7 @@ fn of_perf_data(
         format: format!("perf.data{}{through}", by.unwrap_or_default()),
         machine: read.machine,
         summary,
-        tells_losses: true,
+        hides_losses: None,
     })
 }
 
@@ -167,7 +182,7 @@ fn of_ctf(
         format: format!("CTF trace{}", by.unwrap_or_default()),
         machine: read.machine,
         summary,
-        tells_losses: read.tells_losses,
+        hides_losses: read.hides_losses,
     })
 }
 
@@ -195,7 +210,7 @@ fn of_text(
             span: None,
         },
         summary,
-        tells_losses: true,
+        hides_losses: read.hides_losses,
     })
 }
 
@@ -220,7 +235,7 @@ fn of_aix(
             span: None,
         },
         summary,
-        tells_losses: true,
+        hides_losses: None,
     })
 }
 
@@ -240,8 +255,28 @@ fn of_perfetto(
             span: None,
         },
         summary,
-        tells_losses: true,
+        hides_losses: None,
     })
+}
+
+/// How to record so that the times are those of a clock that programs can read.
+fn comparable(recorder: &Recorder) -> &'static str {
+    match recorder {
+        Recorder::Dat | Recorder::Raw(_) => "record with trace-cmd record -C mono",
+        Recorder::PerfData => "record with perf record -k CLOCK_MONOTONIC",
+        Recorder::Ctf(_) => {
+            "record with LTTng's own clock; perf data convert leaves the clock out: import the perf.data \
+             itself, of perf record -k CLOCK_MONOTONIC"
+        }
+        Recorder::Text => {
+            "import a file that names its clock: a trace.dat of trace-cmd record -C mono, or a perf.data of \
+             perf record -k CLOCK_MONOTONIC"
+        }
+        Recorder::Perfetto => {
+            "record with trace-cmd record -C mono or perf record -k CLOCK_MONOTONIC"
+        }
+        Recorder::Aix => "none: the report counts from the start of its trace",
+    }
 }
 
 /// What became of the threads.

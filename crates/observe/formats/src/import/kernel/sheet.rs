@@ -65,8 +65,14 @@ impl Machine {
     }
 }
 
-/// Completes the manifest when the tables are written.
-pub(crate) fn complete(manifest: &mut Manifest, machine: &Machine, summary: &DecodeSummary) {
+/// Completes the manifest when the tables are written. `comparable` says how to record with a clock that
+/// programs can read.
+pub(crate) fn complete(
+    manifest: &mut Manifest,
+    machine: &Machine,
+    summary: &DecodeSummary,
+    comparable: &str,
+) {
     let (begin, end) = machine.span.or(summary.span).unwrap_or((0, 0));
     let wall = Nanos::from_nanos(end.saturating_sub(begin));
     let mut host = machine.host.clone();
@@ -114,17 +120,11 @@ pub(crate) fn complete(manifest: &mut Manifest, machine: &Machine, summary: &Dec
         begin_ns: begin,
         end_ns: end,
     }];
-    let advice = match machine.host.kernel.starts_with("AIX") {
-        true => "none: the report counts from the start of its trace",
-        false => {
-            "record with the clock mono: trace-cmd record -C mono, perf record -k CLOCK_MONOTONIC"
-        }
-    };
     manifest.losses.enter(
         "a trace clock that programs can read",
         u64::from(machine.clock != COMPARABLE),
-        "the times cannot be compared with those of an application's trace",
-        advice,
+        "the times cannot be compared directly with those of a program's trace",
+        comparable,
     );
 }
 

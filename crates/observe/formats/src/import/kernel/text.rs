@@ -51,6 +51,8 @@ pub(crate) struct Read {
     pub(crate) digits: u32,
     /// Which tool wrote it, in words.
     pub(crate) tool: &'static str,
+    /// The program that left out what it knew of lost events.
+    pub(crate) hides_losses: Option<&'static str>,
 }
 
 /// Turns the text into tables. `settle` may correct the kinds of the threads.
@@ -129,6 +131,7 @@ pub(crate) fn read(
         losses,
         digits: pass.digits,
         tool,
+        hides_losses: pass.perf.then_some("perf script"),
     })
 }
 

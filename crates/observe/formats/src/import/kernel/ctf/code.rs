@@ -11,8 +11,8 @@ pub(crate) type Number = u32;
 /// A place for a text.
 pub(crate) type Chars = u32;
 
-/// Steps that need no bits in one event, apart from as many as it has bits: more are no real event.
-const MOST_EMPTY: u64 = 1 << 10;
+/// Most steps of one event, apart from as many as it has bits: more are no real event.
+const MOST_STEPS: u64 = 1 << 10;
 
 /// How many elements follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,16 +62,16 @@ pub(crate) enum Step {
 pub(crate) struct Table {
     pub(crate) tag: Number,
     pub(crate) signed: bool,
-    /// First and last value of the tag, and the steps.
+    /// First and last value of the tag, and the steps, in order. Ranges do not overlap.
     pub(crate) cases: Vec<(i128, i128, Range<u32>)>,
 }
 
 /// Why an event cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Halt {
-    /// It goes on behind the bytes that are there.
+    /// It goes on past the bytes that are there.
     Short,
-    /// It has more elements than a real one.
+    /// It has more empty fields than a real one.
     Endless,
     /// Its tag chooses nothing.
     NoOption,
@@ -84,8 +84,8 @@ pub(crate) enum Halt {
 impl Halt {
     pub(crate) fn reason(self) -> &'static str {
         match self {
-            Self::Short => "an event ends behind its packet",
-            Self::Endless => "an event has more elements than its packet has bits",
+            Self::Short => "an event runs past the end of its packet",
+            Self::Endless => "an event has more empty fields than a real one",
             Self::NoOption => "the tag of a variant chooses none of its options",
             Self::Undeclared => "an event is of a kind that the metadata does not declare",
             Self::Empty => "an event has no bits",
@@ -99,7 +99,7 @@ pub(crate) struct View<'a> {
     pub(crate) bytes: &'a [u8],
     /// Bit of the packet at which the bytes begin, a multiple of 8.
     pub(crate) first: u64,
-    /// Bit of the packet behind the last that may be read.
+    /// Bit of the packet after the last that may be read.
     pub(crate) end: u64,
 }
 
@@ -115,8 +115,8 @@ pub(crate) struct State {
     pub(crate) clock: u64,
     /// Which event it is.
     pub(crate) event: u64,
-    /// Steps that may still need no bits.
-    pub(crate) empty: u64,
+    /// Steps that may still be taken before more bits are passed.
+    left: u64,
 }
 
 impl State {
@@ -135,16 +135,24 @@ impl State {
         place.map(|place| self.numbers[place as usize])
     }
 
+    /// The number of a CPU, if there is one.
+    #[inline]
+    pub(crate) fn cpu(&self, place: Option<Number>) -> Option<u32> {
+        // What is too large stays so: it is no number of a CPU.
+        self.number(place)
+            .map(|cpu| u32::try_from(cpu).unwrap_or(u32::MAX))
+    }
+
     /// Begins an event or a head.
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.event = 0;
-        self.empty = MOST_EMPTY;
+        self.left = MOST_STEPS;
     }
 
     #[inline]
     fn align(&mut self, align: u64) {
-        // Bits of a packet are at most eight times the bytes of a file, so this cannot overflow.
+        // A file has at most 2^60 bytes, so this cannot overflow.
         self.at = (self.at + align - 1) & !(align - 1);
     }
 
@@ -154,10 +162,18 @@ impl State {
         match at.checked_add(bits) {
             Some(next) if next <= end => {
                 self.at = next;
+                self.left += bits;
                 Ok(at)
             }
             _ => Err(Halt::Short),
         }
+    }
+
+    /// Takes a step, if there may be one.
+    #[inline]
+    fn step(&mut self) -> Result<(), Halt> {
+        self.left = self.left.checked_sub(1).ok_or(Halt::Endless)?;
+        Ok(())
     }
 
     #[inline]
@@ -188,6 +204,7 @@ impl Code {
         while next < steps.end {
             let step = &self.steps[next as usize];
             next += 1;
+            state.step()?;
             match *step {
                 Step::Skip { bits, steps } => {
                     state.pass(bits, view.end)?;
@@ -239,11 +256,9 @@ impl Code {
         view: View<'_>,
     ) -> Result<(), Halt> {
         for _ in 0..count {
-            let before = state.at;
+            // Elements may have no steps.
+            state.step()?;
             self.run(steps.clone(), state, view)?;
-            if state.at == before {
-                state.empty = state.empty.checked_sub(1).ok_or(Halt::Endless)?;
-            }
         }
         Ok(())
     }
@@ -255,9 +270,11 @@ impl Code {
             true => i128::from(tag as i64),
             false => i128::from(tag),
         };
-        let mut cases = table.cases.iter();
-        let case = cases.find(|(first, last, _)| (*first..=*last).contains(&tag));
-        case.map(|(.., steps)| steps.clone()).ok_or(Halt::NoOption)
+        let after = table.cases.partition_point(|(first, ..)| *first <= tag);
+        match table.cases[..after].last() {
+            Some((_, last, steps)) if tag <= *last => Ok(steps.clone()),
+            _ => Err(Halt::NoOption),
+        }
     }
 }
 
@@ -303,12 +320,11 @@ fn text(state: &mut State, view: View<'_>, to: Option<Chars>) -> Result<(), Halt
     if let Some(to) = to {
         state.texts[to as usize] = (begin, length);
     }
-    state.at += (length as u64 + 1) * 8;
+    state.pass((length as u64 + 1) * 8, view.end)?;
     Ok(())
 }
 
-/// The clock at a stamp with its last bits, as the latest of all whose last bits are these and that are
-/// not before `now`.
+/// The first time from `now` on whose last bits are those of the stamp.
 #[inline]
 fn later(now: u64, stamp: u64, size: u32) -> u64 {
     if size == 64 {

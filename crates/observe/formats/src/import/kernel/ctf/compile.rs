@@ -1,34 +1,33 @@
 //! From types to steps.
 
 use super::code::{Chars, Code, Count, Number, Step, Table};
-use super::types::{Enum, Int, Length, Order, Row, Struct, Type, Variant};
+use super::types::{Enum, Int, Length, Order, Row, Struct, Type, Variant, bare};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Most fields of all types of a trace, options and elements of arrays included: LTTng's descriptions
-/// of all events of a kernel have some ten thousand.
+/// Most fields of all types of a trace, elements of arrays and options with their ranges included:
+/// LTTng's descriptions of all events of a kernel have some ten thousand.
 const MOST_FIELDS: usize = 1 << 19;
 
 /// A field of a type that was turned into steps.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
-    name: String,
     /// The step that reads it; `None` if it is not one number or text.
     step: Option<usize>,
     /// Names of its numbers.
     names: Option<Rc<Enum>>,
-    inner: Vec<Field>,
+    inner: Rc<Scope>,
 }
 
-/// A name without the underscore that writers put before it, lest it be a word of the language.
-fn bare(name: &str) -> &str {
-    name.strip_prefix('_').unwrap_or(name)
-}
+/// Fields by name; of several, the last.
+pub(crate) type Scope = HashMap<Rc<str>, Field>;
 
-/// The last field of this name.
-pub(crate) fn field<'f>(fields: &'f [Field], name: &str) -> Option<&'f Field> {
-    let exact = fields.iter().rev().find(|field| field.name == name);
-    exact.or_else(|| fields.iter().rev().find(|field| bare(&field.name) == name))
+/// The field of this name, which may have an underscore before it.
+pub(crate) fn field<'s>(scope: &'s Scope, name: &str) -> Option<&'s Field> {
+    scope
+        .get(name)
+        .or_else(|| scope.get(format!("_{name}").as_str()))
 }
 
 /// Turns types into steps.
@@ -40,12 +39,12 @@ pub(crate) struct Compiler {
     pub(crate) texts: Chars,
     fields: usize,
     /// Types that are whole, which later ones may refer to, by the beginning of the path.
-    roots: Vec<(&'static str, Vec<Field>)>,
+    roots: Vec<(&'static str, Rc<Scope>)>,
     /// The one that is not yet, and the fields so far of what is open in it, the outermost first.
     root: &'static str,
-    open: Vec<Vec<Field>>,
-    /// Clocks that its stamps are of.
-    pub(crate) clocks: Vec<Rc<str>>,
+    open: Vec<Scope>,
+    /// The clock that its stamps are of, if they say.
+    pub(crate) clock: Option<Rc<str>>,
 }
 
 /// What cannot be turned into steps, in words.
@@ -62,7 +61,7 @@ impl Compiler {
             roots: Vec::new(),
             root: "",
             open: Vec::new(),
-            clocks: Vec::new(),
+            clock: None,
         }
     }
 
@@ -76,7 +75,7 @@ impl Compiler {
         self.root = root;
         self.open.clear();
         let inner = match of {
-            None => Vec::new(),
+            None => Rc::default(),
             Some(Type::Struct(of)) => self.structure(of)?,
             Some(_) => return Err(format!("{root} is no structure")),
         };
@@ -85,9 +84,9 @@ impl Compiler {
     }
 
     /// The fields of a type that is known.
-    pub(crate) fn fields_of(&self, root: &str) -> &[Field] {
-        let found = self.roots.iter().rev().find(|(name, _)| *name == root);
-        found.map_or(&[], |(_, fields)| fields)
+    pub(crate) fn fields_of(&self, root: &str) -> Rc<Scope> {
+        let found = self.roots.iter().find(|(name, _)| *name == root);
+        found.map(|(_, scope)| scope.clone()).unwrap_or_default()
     }
 
     /// Forgets all types but the first ones.
@@ -132,30 +131,36 @@ impl Compiler {
         self.code.steps.len() - 1
     }
 
-    fn structure(&mut self, of: &Struct) -> Result<Vec<Field>, Refused> {
+    fn structure(&mut self, of: &Struct) -> Result<Rc<Scope>, Refused> {
         if of.align > 1 {
             self.push(Step::Align(of.align));
         }
-        self.open.push(Vec::new());
+        self.open.push(Scope::new());
         for (name, of) in &of.fields {
-            let field = self.any(name, of)?;
-            if let Some(open) = self.open.last_mut() {
-                open.push(field);
-            }
+            self.any(name, of)?;
         }
-        Ok(self.open.pop().unwrap_or_default())
+        Ok(self.close())
     }
 
-    fn any(&mut self, name: &str, of: &Type) -> Result<Field, Refused> {
-        self.fields += 1;
-        if self.fields > MOST_FIELDS {
-            return Err("its types have too many fields".to_owned());
+    /// The fields of the innermost of what is open, which ends here.
+    fn close(&mut self) -> Rc<Scope> {
+        Rc::new(self.open.pop().unwrap_or_default())
+    }
+
+    fn count(&mut self, fields: usize) -> Result<(), Refused> {
+        self.fields += fields;
+        match self.fields > MOST_FIELDS {
+            true => Err("its types have too many fields".to_owned()),
+            false => Ok(()),
         }
+    }
+
+    fn any(&mut self, name: &Rc<str>, of: &Type) -> Result<(), Refused> {
+        self.count(1)?;
         let mut field = Field {
-            name: name.to_owned(),
             step: None,
             names: None,
-            inner: Vec::new(),
+            inner: Rc::default(),
         };
         match of {
             Type::Int(int) => field.step = Some(self.int(int)),
@@ -175,9 +180,12 @@ impl Compiler {
             Type::Row(of) => field.step = self.row(of)?,
         }
         if self.root == HEADER {
-            self.mark(&field, of);
+            self.mark(name, &field, of)?;
         }
-        Ok(field)
+        if let Some(open) = self.open.last_mut() {
+            open.insert(name.clone(), field);
+        }
+        Ok(())
     }
 
     fn int(&mut self, of: &Int) -> usize {
@@ -194,26 +202,23 @@ impl Compiler {
     }
 
     /// Marks what the header of an event says: its number and its time.
-    fn mark(&mut self, field: &Field, of: &Type) {
-        let int = match of {
-            Type::Int(int) => int,
-            Type::Enum(of) => &of.container,
-            _ => return,
+    fn mark(&mut self, name: &str, field: &Field, of: &Type) -> Result<(), Refused> {
+        let (Some(int), Some((from, _))) = (of.int(), self.number(field)) else {
+            return Ok(());
         };
-        let Some((from, _)) = self.number(field) else {
-            return;
-        };
-        if field.name == "id" {
+        if name == "id" {
             self.push(Step::Event { from });
         }
-        if int.clock.is_some() || field.name == "timestamp" {
+        if int.clock.is_some() || name == "timestamp" {
             let size = int.size;
             self.push(Step::Clock { from, size });
-            let clock = int.clock.clone().unwrap_or_else(|| "".into());
-            if !self.clocks.contains(&clock) {
-                self.clocks.push(clock);
+        }
+        if let Some(clock) = &int.clock {
+            if self.clock.get_or_insert_with(|| clock.clone()) != clock {
+                return Err("its events have times of several clocks".to_owned());
             }
         }
+        Ok(())
     }
 
     fn row(&mut self, of: &Row) -> Result<Option<usize>, Refused> {
@@ -225,12 +230,8 @@ impl Compiler {
                 Count::Told(told.ok_or_else(|| no_number(path))?.0)
             }
         };
-        let int = match &of.element {
-            Type::Int(int) => Some(int),
-            Type::Enum(of) => Some(&of.container),
-            _ => None,
-        };
-        if let Some(int) = int.filter(|int| u64::from(int.size) % int.align == 0) {
+        let whole = |int: &&Int| u64::from(int.size) % int.align == 0;
+        if let Some(int) = of.element.int().filter(whole) {
             return Ok(Some(self.push(Step::Row {
                 count,
                 size: int.size,
@@ -244,8 +245,8 @@ impl Compiler {
             self.push(Step::Align(align));
         }
         let repeat = self.push(Step::Repeat { count, steps: 0 });
-        self.open.push(Vec::new());
-        self.any("", &of.element)?;
+        self.open.push(Scope::new());
+        self.any(&"".into(), &of.element)?;
         self.open.pop();
         let length = self.here() - repeat as u32 - 1;
         if let Step::Repeat { steps, .. } = &mut self.code.steps[repeat] {
@@ -254,7 +255,7 @@ impl Compiler {
         Ok(None)
     }
 
-    fn variant(&mut self, of: &Variant) -> Result<Vec<Field>, Refused> {
+    fn variant(&mut self, of: &Variant) -> Result<Rc<Scope>, Refused> {
         let tag = of.tag.as_ref().ok_or("a variant has no tag")?;
         let field = self.find(tag)?;
         let (Some((number, signed)), Some(names)) = (self.number(&field), field.names) else {
@@ -267,48 +268,38 @@ impl Compiler {
             cases: Vec::new(),
         });
         let choose = self.push(Step::Choose { table, steps: 0 });
-        self.open.push(Vec::new());
+        self.open.push(Scope::new());
         let mut cases = Vec::new();
-        for (name, option) in &of.options {
+        for (name, option) in &*of.options {
             let begin = self.here();
-            let field = self.any(name, option)?;
+            self.any(name, option)?;
             let steps = begin..self.here();
-            let same = |label: &str| label == name || bare(label) == bare(name);
-            let ranges = names.ranges.iter().filter(|(label, ..)| same(label));
-            cases.extend(ranges.map(|(_, first, last)| (*first, *last, steps.clone())));
-            if let Some(open) = self.open.last_mut() {
-                open.push(field);
-            }
+            let ranges = names.ranges.get(bare(name)).map_or(&[][..], Vec::as_slice);
+            self.count(ranges.len())?;
+            cases.extend(ranges.iter().map(|(a, b)| (*a, *b, steps.clone())));
         }
+        cases.sort_by_key(|(first, ..)| *first);
         let length = self.here() - choose as u32 - 1;
         if let Step::Choose { steps, .. } = &mut self.code.steps[choose] {
             *steps = length;
         }
         self.code.tables[table as usize].cases = cases;
-        Ok(self.open.pop().unwrap_or_default())
+        Ok(self.close())
     }
 
     /// The field that a path leads to: from one of the roots, or from the innermost of what is open
     /// outwards, then from the roots, the latest first.
     fn find(&self, path: &[String]) -> Result<Field, Refused> {
         let whole = path.join(".");
-        let roots = self.roots.iter().map(|(root, fields)| (*root, fields));
-        let current = self.open.first().map(|fields| (self.root, fields));
-        for (root, fields) in roots.clone().chain(current) {
-            let rest = whole
-                .strip_prefix(root)
-                .and_then(|rest| rest.strip_prefix('.'));
-            if let Some(rest) = rest {
-                let names: Vec<&str> = rest.split('.').collect();
-                if let Some(found) = descend(fields, &names) {
-                    return Ok(found.clone());
-                }
-            }
-        }
-        let names: Vec<&str> = path.iter().map(String::as_str).collect();
+        let roots = self.roots.iter().map(|(root, scope)| (*root, &**scope));
+        let current = self.open.first().map(|scope| (self.root, scope));
+        let by_root = roots.clone().chain(current).find_map(|(root, scope)| {
+            let rest = whole.strip_prefix(root)?.strip_prefix('.')?;
+            descend(scope, rest)
+        });
         let outwards = self.open.iter().rev();
-        let mut places = outwards.chain(roots.rev().map(|(_, fields)| fields));
-        let found = places.find_map(|fields| descend(fields, &names));
+        let mut places = outwards.chain(roots.rev().map(|(_, scope)| scope));
+        let found = by_root.or_else(|| places.find_map(|scope| descend(scope, &whole)));
         found
             .cloned()
             .ok_or_else(|| format!("there is no field `{whole}` before it is needed"))
@@ -341,12 +332,11 @@ impl Compiler {
                     Known::nothing()
                 }
                 Step::Choose { table, steps } => {
-                    let cases = &self.code.tables[table as usize].cases;
-                    let mut cases: Vec<_> = cases.iter().map(|case| case.2.clone()).collect();
-                    // Several values may choose the same steps.
-                    cases.dedup();
-                    for case in cases {
-                        self.condense(case);
+                    let cases = self.code.tables[table as usize].cases.iter();
+                    // Several ranges may choose the same steps.
+                    let cases: BTreeSet<_> = cases.map(|(.., s)| (s.start, s.end)).collect();
+                    for (start, end) in cases {
+                        self.condense(start..end);
                     }
                     at += steps;
                     Known::nothing()
@@ -356,7 +346,7 @@ impl Compiler {
     }
 
     /// Bits of the steps from the first on whose size is known and that nothing asks for, the first
-    /// step behind them, and what is known of the place there.
+    /// step after them, and what is known of the place there.
     fn fixed(&self, steps: Range<u32>, known: Known) -> (u64, u32, Known) {
         let (mut bits, mut at, mut known) = (0_u64, steps.start, known);
         while at < steps.end {
@@ -401,12 +391,11 @@ fn no_number(path: &[String]) -> Refused {
     format!("`{}` is no number", path.join("."))
 }
 
-fn descend<'f>(fields: &'f [Field], names: &[&str]) -> Option<&'f Field> {
-    let (first, rest) = names.split_first()?;
-    let found = fields.iter().rev().find(|field| field.name == *first)?;
-    match rest.is_empty() {
-        true => Some(found),
-        false => descend(&found.inner, rest),
+/// The field that names with dots between them lead to.
+fn descend<'s>(scope: &'s Scope, path: &str) -> Option<&'s Field> {
+    match path.split_once('.') {
+        Some((first, rest)) => descend(&scope.get(first)?.inner, rest),
+        None => scope.get(path),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Types from the words of the metadata. Names are declared before they are used, so one pass is
 //! enough, and no type can hold itself.
 
-use super::types::{DEEPEST, Enum, Length, Row, Struct, Type, Variant};
+use super::types::{DEEPEST, Enum, Fields, Length, Row, Struct, Type, Variant, bare};
 use super::words::{Fault, Word, Words};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -32,6 +32,8 @@ type Names = HashMap<String, Type>;
 pub(crate) struct Declarer<'t> {
     pub(crate) words: Words<'t>,
     scopes: Vec<Names>,
+    /// Types around the one that is being read.
+    depth: u32,
     /// Names that were declared so far.
     declared: usize,
 }
@@ -41,27 +43,32 @@ impl<'t> Declarer<'t> {
         Ok(Self {
             words: Words::of(text)?,
             scopes: vec![Names::new()],
+            depth: 0,
             declared: 0,
         })
     }
 
     /// Names that are declared from here on end with [`Self::close`].
-    pub(crate) fn open(&mut self) -> Result<(), Fault> {
-        if self.scopes.len() > DEEPEST as usize {
-            return self.words.fault("its types are nested too deep");
-        }
+    pub(crate) fn open(&mut self) {
         self.scopes.push(Names::new());
-        Ok(())
     }
 
     pub(crate) fn close(&mut self) {
         self.scopes.pop();
     }
 
-    fn declare(&mut self, name: String, of: Type) {
+    fn declare(&mut self, name: &str, of: Type) {
         if let Some(names) = self.scopes.last_mut() {
-            names.insert(name, of);
+            names.insert(name.to_owned(), of);
         }
+    }
+
+    /// A type, which has this name from here on if it has one.
+    fn declared(&mut self, name: Option<String>, of: Type) -> Type {
+        if let Some(name) = name {
+            self.declare(&name, of.clone());
+        }
+        of
     }
 
     /// Counts what is kept of the text, lest that be many times as long.
@@ -83,6 +90,16 @@ impl<'t> Declarer<'t> {
 
     /// A declaration of a type alone, if there is one here.
     pub(crate) fn declaration(&mut self) -> Result<bool, Fault> {
+        if let Word::Name("struct" | "variant" | "enum") = self.words.peek() {
+            self.any_type()?;
+            self.words.expect(";")?;
+            return Ok(true);
+        }
+        self.alias()
+    }
+
+    /// A new name for a type, if there is one here.
+    fn alias(&mut self) -> Result<bool, Fault> {
         if self.words.name("typealias")? {
             self.typealias()?;
         } else if self.words.name("typedef")? {
@@ -111,7 +128,7 @@ impl<'t> Declarer<'t> {
             }
             self.words.take()?;
         }
-        self.declare(name.join(" "), of);
+        self.declare(&name.join(" "), of);
         Ok(())
     }
 
@@ -120,7 +137,7 @@ impl<'t> Declarer<'t> {
         let of = self.any_type()?;
         loop {
             let (name, of) = self.declarator(of.clone())?;
-            self.declare(name, of);
+            self.declare(&name, of);
             if !self.words.sign(",")? {
                 return Ok(());
             }
@@ -129,6 +146,16 @@ impl<'t> Declarer<'t> {
 
     /// A type by its name or by what stands here.
     pub(crate) fn any_type(&mut self) -> Result<Type, Fault> {
+        if self.depth == DEEPEST {
+            return self.words.fault("its types are nested too deeply");
+        }
+        self.depth += 1;
+        let of = self.type_here()?;
+        self.depth -= 1;
+        Ok(of)
+    }
+
+    fn type_here(&mut self) -> Result<Type, Fault> {
         while self.words.name("const")? {}
         if self.words.name("integer")? {
             return Ok(Type::Int(self.integer()?));
@@ -199,26 +226,21 @@ impl<'t> Declarer<'t> {
             Some(of) => of,
             None => self.find("int")?,
         };
-        let container = match container {
-            Type::Int(int) => int,
-            Type::Enum(of) => of.container.clone(),
-            _ => return self.words.fault("an enumeration is not of integers"),
+        let Some(container) = container.int().cloned() else {
+            return self.words.fault("an enumeration is not of integers");
         };
         let ranges = self.ranges()?;
         let of = Type::Enum(Rc::new(Enum { container, ranges }));
-        if let Some(name) = name {
-            self.declare(name, of.clone());
-        }
-        Ok(of)
+        Ok(self.declared(name, of))
     }
 
-    fn ranges(&mut self) -> Result<Vec<(String, i128, i128)>, Fault> {
-        let (mut ranges, mut next) = (Vec::new(), 0_i128);
+    fn ranges(&mut self) -> Result<HashMap<String, Vec<(i128, i128)>>, Fault> {
+        let (mut ranges, mut next) = (HashMap::<_, Vec<_>>::new(), 0_i128);
         while !self.words.sign("}")? {
             self.count()?;
             let name = match self.words.take()? {
-                Word::Name(name) => name.to_owned(),
-                Word::Text(text) => text,
+                Word::Name(name) => bare(name).to_owned(),
+                Word::Text(text) => bare(&text).to_owned(),
                 other => {
                     return self
                         .words
@@ -234,7 +256,7 @@ impl<'t> Declarer<'t> {
                 false => first,
             };
             next = last + 1;
-            ranges.push((name, first, last));
+            ranges.entry(name).or_default().push((first, last));
             if !self.words.sign(",")? && !matches!(self.words.peek(), Word::Sign("}")) {
                 return self.words.fault("`,` or `}` should stand here");
             }
@@ -264,10 +286,7 @@ impl<'t> Declarer<'t> {
             depth: self.deeper(fields.iter().map(|(_, of)| of.depth()))?,
             fields,
         }));
-        if let Some(name) = name {
-            self.declare(name, of.clone());
-        }
-        Ok(of)
+        Ok(self.declared(name, of))
     }
 
     /// `[NAME] [<TAG>] [{TYPE NAME; ..}]`
@@ -277,7 +296,7 @@ impl<'t> Declarer<'t> {
             true => {
                 let tag = self.path()?;
                 self.words.expect(">")?;
-                Some(tag)
+                Some(Rc::new(tag))
             }
             false => None,
         };
@@ -298,15 +317,12 @@ impl<'t> Declarer<'t> {
         let of = Type::Variant(Rc::new(Variant {
             tag,
             depth: self.deeper(options.iter().map(|(_, of)| of.depth()))?,
-            options,
+            options: Rc::new(options),
         }));
-        if let Some(name) = name {
-            self.declare(name, of.clone());
-        }
-        Ok(of)
+        Ok(self.declared(name, of))
     }
 
-    /// The name behind `struct`, `variant` or `enum`, with that word before it.
+    /// The name after `struct`, `variant` or `enum`, with that word before it.
     fn optional_name(&mut self, word: &str) -> Result<Option<String>, Fault> {
         Ok(match *self.words.peek() {
             Word::Name(name) if !(word == "struct" && name == "align") => {
@@ -318,11 +334,11 @@ impl<'t> Declarer<'t> {
     }
 
     /// Fields up to the brace.
-    fn fields(&mut self) -> Result<Vec<(String, Type)>, Fault> {
-        self.open()?;
-        let mut fields = Vec::new();
+    fn fields(&mut self) -> Result<Fields, Fault> {
+        self.open();
+        let mut fields = Fields::new();
         while !self.words.sign("}")? {
-            if self.declaration()? {
+            if self.alias()? {
                 continue;
             }
             let of = self.any_type()?;
@@ -343,7 +359,7 @@ impl<'t> Declarer<'t> {
     }
 
     /// `NAME[LENGTH]..` of a field of this type.
-    fn declarator(&mut self, of: Type) -> Result<(String, Type), Fault> {
+    fn declarator(&mut self, of: Type) -> Result<(Rc<str>, Type), Fault> {
         self.count()?;
         let name = self.words.any_name()?;
         if matches!(self.words.peek(), Word::Sign(":")) {
@@ -351,7 +367,7 @@ impl<'t> Declarer<'t> {
                 .words
                 .fault("bit-fields of C are not supported: give an integer with a size");
         }
-        Ok((name.to_owned(), self.dimensions(of)?))
+        Ok((name.into(), self.dimensions(of)?))
     }
 
     fn dimensions(&mut self, of: Type) -> Result<Type, Fault> {
@@ -363,7 +379,7 @@ impl<'t> Declarer<'t> {
             });
             self.words.expect("]")?;
             if lengths.len() > DEEPEST as usize {
-                return self.words.fault("its types are nested too deep");
+                return self.words.fault("its types are nested too deeply");
             }
         }
         let mut of = of;
@@ -382,7 +398,7 @@ impl<'t> Declarer<'t> {
     fn deeper(&self, depths: impl Iterator<Item = u32>) -> Result<u32, Fault> {
         let depth = depths.max().unwrap_or(0) + 1;
         match depth > DEEPEST {
-            true => self.words.fault("its types are nested too deep"),
+            true => self.words.fault("its types are nested too deeply"),
             false => Ok(depth),
         }
     }
@@ -392,6 +408,9 @@ impl<'t> Declarer<'t> {
         let mut path = vec![self.words.any_name()?.to_owned()];
         while self.words.sign(".")? || self.words.sign("->")? {
             path.push(self.words.any_name()?.to_owned());
+            if path.len() > DEEPEST as usize {
+                return self.words.fault("a path has too many names");
+            }
         }
         Ok(path)
     }

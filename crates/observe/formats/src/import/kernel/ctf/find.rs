@@ -50,11 +50,8 @@ fn is_of_kernel(metadata: &Metadata) -> bool {
         Some(domain) => domain == "kernel",
         None => {
             let switch = |name| matches!(name, "sched_switch" | "sched:sched_switch");
-            metadata.events.iter().any(|event| switch(&event.name))
-                || metadata
-                    .clocks
-                    .iter()
-                    .any(|clock| clock.name == "perf_clock")
+            let mut events = metadata.events.values().flatten();
+            metadata.is_of_perf() || events.any(|event| switch(&event.name))
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use super::code::{Chars, Code, Number, Step};
 use super::compile::{Compiler, HEADER};
-use super::meaning::{Finder, Meaning, Mute};
+use super::meaning::{Finder, Meaning, Mute, kernel_name};
 use super::metadata::{Clock, EventClass, Metadata};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Places of what the head of a packet says.
@@ -32,19 +32,13 @@ pub(crate) struct ContextPlaces {
 #[derive(Clone, Debug)]
 pub(crate) struct EventLayout {
     /// Its context and its fields.
-    steps: Range<u32>,
+    pub(crate) steps: Range<u32>,
     /// `None` if the timeline has no use for it.
     pub(crate) meaning: Option<Meaning>,
     /// The thread that ran when it was recorded.
     pub(crate) by: Option<Number>,
     /// A process and a thread of it, as the recorder saw them.
     pub(crate) member: Option<(Number, Number)>,
-}
-
-impl EventLayout {
-    pub(crate) fn steps(&self) -> Range<u32> {
-        self.steps.clone()
-    }
 }
 
 /// A class of streams.
@@ -83,8 +77,8 @@ pub(crate) struct Layout {
     pub(crate) texts: u32,
     /// The clock of all stamps, if it is declared.
     pub(crate) clock: Option<Clock>,
-    /// Events that lack a field that the timeline needs.
-    pub(crate) unusable: Vec<String>,
+    /// Events that lack a field that the timeline needs, by the kernel's names.
+    pub(crate) unusable: BTreeSet<String>,
 }
 
 const PACKET_HEADER: &str = "trace.packet.header";
@@ -113,7 +107,7 @@ impl Layout {
             numbers: 0,
             texts: 0,
             clock: None,
-            unusable: Vec::new(),
+            unusable: BTreeSet::new(),
         };
         let nothing = Default::default();
         let declared = metadata.streams.iter().map(|(id, stream)| (*id, stream));
@@ -136,7 +130,7 @@ impl Layout {
                 events: Vec::new(),
             };
             all.streams.insert(id, layout);
-            for event in metadata.events.iter().filter(|event| event.stream == id) {
+            for event in metadata.events.get(&id).into_iter().flatten() {
                 let found = all.event(&mut compiler, event)?;
                 if let Some(stream) = all.streams.get_mut(&id) {
                     stream.events.push((event.id, found));
@@ -161,14 +155,12 @@ impl Layout {
         let end = compiler.root(EVENT_FIELDS, event.fields.as_ref());
         let end = end.map_err(within)?.end;
         let mut find = Finder::of(compiler, EVENT_FIELDS);
-        let meaning = match find.understand(&event.name) {
-            Ok(meaning) => Some(meaning),
-            Err(Mute::Other) => None,
-            Err(Mute::Lacking) => {
-                self.unusable.push(event.name.clone());
-                None
-            }
-        };
+        let name = kernel_name(&event.name);
+        let meaning = find.meaning(name);
+        if let Err(Mute::Lacking) = meaning {
+            self.unusable.insert(name.to_owned());
+        }
+        let meaning = meaning.ok();
         let mut layout = EventLayout {
             steps: begin..end,
             meaning,
@@ -221,15 +213,10 @@ fn pair(find: &mut Finder<'_>, process: &str, thread: &str) -> Option<(Number, N
 
 /// The clock of all stamps.
 fn clock(metadata: &Metadata, compiler: &Compiler) -> Result<Option<Clock>, String> {
-    let mut names = compiler.clocks.iter().filter(|name| !name.is_empty());
-    let Some(name) = names.next() else {
+    let Some(name) = &compiler.clock else {
         return Ok(metadata.clocks.first().cloned());
     };
-    if names.next().is_some() {
-        return Err("its events have times of several clocks".to_owned());
-    }
-    let found = metadata.clocks.iter().find(|clock| clock.name == **name);
-    match found {
+    match metadata.clocks.iter().find(|clock| clock.name == **name) {
         Some(clock) => Ok(Some(clock.clone())),
         None => Err(format!("there is no clock `{name}`")),
     }

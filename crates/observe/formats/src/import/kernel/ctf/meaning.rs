@@ -4,9 +4,10 @@
 //! all, with a colon. LTTng calls threads `tid`, and processes `pid`.
 
 use super::code::{Chars, Number, State};
-use super::compile::{Compiler, Field, field};
-use idlewave_ftrace::event::{Comm, Event, Handler};
+use super::compile::{Compiler, Scope, field};
+use idlewave_ftrace::event::{self, Comm, Event, Handler};
 use idlewave_units::{Cpu, Pid};
+use std::rc::Rc;
 
 /// An event with the places of its fields.
 #[derive(Clone, Copy, Debug)]
@@ -74,33 +75,24 @@ pub(crate) enum Mute {
 }
 
 /// The kernel's name of an event.
-fn kernel_name(name: &str) -> &str {
+pub(crate) fn kernel_name(name: &str) -> &str {
     let name = name.rsplit_once(':').map_or(name, |(_, name)| name);
-    let prefixes = ["x86_irq_vectors_", "x86_exceptions_", "irq_softirq_"];
-    match prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)) {
-        Some("entry") => "softirq_entry",
-        Some("exit") => "softirq_exit",
-        Some(rest) => rest,
-        None => name,
-    }
+    let prefixes = ["x86_irq_vectors_", "x86_exceptions_"];
+    let rest = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix));
+    rest.unwrap_or(name)
 }
 
 /// Finds the places of fields.
 pub(crate) struct Finder<'a> {
     compiler: &'a mut Compiler,
-    fields: Vec<Field>,
+    fields: Rc<Scope>,
 }
 
 impl<'a> Finder<'a> {
     /// Finds fields of a type that is known.
     pub(crate) fn of(compiler: &'a mut Compiler, root: &str) -> Self {
-        let fields = compiler.fields_of(root).to_vec();
+        let fields = compiler.fields_of(root);
         Self { compiler, fields }
-    }
-
-    /// What an event of this name with these fields says.
-    pub(crate) fn understand(&mut self, name: &str) -> Result<Meaning, Mute> {
-        self.meaning(kernel_name(name))
     }
 
     /// The first of these fields that is there.
@@ -119,7 +111,8 @@ impl<'a> Finder<'a> {
         self.number(names).ok_or(Mute::Lacking)
     }
 
-    fn meaning(&mut self, name: &str) -> Result<Meaning, Mute> {
+    /// What an event with these fields says, by the kernel's name of it.
+    pub(crate) fn meaning(&mut self, name: &str) -> Result<Meaning, Mute> {
         Ok(match name {
             "sched_switch" => Meaning::Switch {
                 prev: self.need(&["prev_tid", "prev_pid"])?,
@@ -150,8 +143,8 @@ impl<'a> Finder<'a> {
                 name: self.text("name"),
             },
             "irq_handler_exit" => Meaning::IrqLeave(self.need(&["irq"])?),
-            "softirq_entry" => Meaning::SoftirqEnter(self.need(&["vec"])?),
-            "softirq_exit" => Meaning::SoftirqLeave(self.need(&["vec"])?),
+            "softirq_entry" | "irq_softirq_entry" => Meaning::SoftirqEnter(self.need(&["vec"])?),
+            "softirq_exit" | "irq_softirq_exit" => Meaning::SoftirqLeave(self.need(&["vec"])?),
             "nmi_handler" => Meaning::Nmi(self.number(&["delta_ns"])),
             "page_fault_user" | "page_fault_kernel" => Meaning::Fault,
             "lttng_statedump_process_state" => Meaning::Thread {
@@ -161,7 +154,8 @@ impl<'a> Finder<'a> {
                 name: self.text("name"),
                 kind: self.number(&["type"]),
             },
-            name => vector(name).ok_or(Mute::Other)?,
+            name => Handler::vector_event(name.as_bytes(), Meaning::Enter, Meaning::Leave)
+                .ok_or(Mute::Other)?,
         })
     }
 
@@ -172,14 +166,6 @@ impl<'a> Finder<'a> {
             comm: self.text("comm"),
             cpu: self.need(&["target_cpu"])?,
         })
-    }
-}
-
-fn vector(name: &str) -> Option<Meaning> {
-    let handler = |stem: &str| Handler::of_vector(stem.as_bytes());
-    match name.strip_suffix("_entry") {
-        Some(stem) => handler(stem).map(Meaning::Enter),
-        None => handler(name.strip_suffix("_exit")?).map(Meaning::Leave),
     }
 }
 
@@ -213,11 +199,7 @@ impl<'a> Fields<'a> {
     }
 
     fn comm(&self, place: Option<Chars>) -> Option<Comm> {
-        let name = self.text(place?);
-        let mut comm = [0; 16];
-        let length = name.len().min(comm.len());
-        comm[..length].copy_from_slice(&name[..length]);
-        Some(comm)
+        Some(event::comm(self.text(place?)))
     }
 
     /// The event for the timeline; `None` if it says something of threads only.

@@ -32,8 +32,6 @@ pub(crate) struct StreamClass {
 pub(crate) struct EventClass {
     pub(crate) name: String,
     pub(crate) id: u64,
-    /// The class of streams that it is in.
-    pub(crate) stream: u64,
     pub(crate) context: Option<Type>,
     pub(crate) fields: Option<Type>,
 }
@@ -49,7 +47,8 @@ pub(crate) struct Metadata {
     pub(crate) facts: BTreeMap<String, String>,
     pub(crate) clocks: Vec<Clock>,
     pub(crate) streams: BTreeMap<u64, StreamClass>,
-    pub(crate) events: Vec<EventClass>,
+    /// Events by the class of streams that they are in.
+    pub(crate) events: BTreeMap<u64, Vec<EventClass>>,
 }
 
 /// What stands in a block.
@@ -108,13 +107,11 @@ impl Metadata {
                 "stream" => all.stream(&mut declarer)?,
                 "event" => all.event(&mut declarer)?,
                 "callsite" => block(&mut declarer, |_, _, _| Ok(()))?,
-                "struct" | "variant" | "enum" => {
-                    declarer.any_type()?;
-                    declarer.words.expect(";")?;
-                }
                 _ => {
                     let next = declarer.words.peek().to_string();
-                    return declarer.words.fault(format!("{next} declares nothing"));
+                    return declarer
+                        .words
+                        .fault(format!("no declaration begins with {next}"));
                 }
             }
             // Blocks end with `;`, which some writers leave out.
@@ -132,6 +129,11 @@ impl Metadata {
         facts.next().map(String::as_str)
     }
 
+    /// Whether perf converted the trace from a perf.data.
+    pub(crate) fn is_of_perf(&self) -> bool {
+        self.clocks.iter().any(|clock| clock.name == "perf_clock")
+    }
+
     fn trace(&mut self, declarer: &mut Declarer<'_>) -> Result<(), Fault> {
         let mut order = None;
         block(declarer, |declarer, key, entry| {
@@ -145,12 +147,9 @@ impl Metadata {
                     };
                 }
                 ("uuid", Entry::Value(Value::Text(text))) => self.uuid = uuid(&text),
-                ("major", Entry::Value(value)) if value_is_not(&value, 1) => {
-                    return declarer.words.fault("only CTF 1.8 is read");
-                }
-                ("minor", Entry::Value(value)) if value_is_not(&value, 8) => {
-                    return declarer.words.fault("only CTF 1.8 is read");
-                }
+                ("major", Entry::Value(Value::Number(1)))
+                | ("minor", Entry::Value(Value::Number(8))) => {}
+                ("major" | "minor", _) => return declarer.words.fault("only CTF 1.8 is read"),
                 _ => {}
             }
             Ok(())
@@ -182,7 +181,11 @@ impl Metadata {
                 ("freq", Entry::Value(Value::Number(rate))) => {
                     match u64::try_from(rate) {
                         Ok(rate) if rate > 0 => clock.rate = rate,
-                        _ => return declarer.words.fault("a clock does not count forwards"),
+                        _ => {
+                            return declarer
+                                .words
+                                .fault("the frequency of a clock is not positive");
+                        }
                     };
                 }
                 _ => {}
@@ -215,25 +218,21 @@ impl Metadata {
     }
 
     fn event(&mut self, declarer: &mut Declarer<'_>) -> Result<(), Fault> {
-        let mut event = EventClass::default();
+        let (mut stream, mut event) = (0, EventClass::default());
         block(declarer, |declarer, key, entry| {
             match (key, entry) {
                 ("name", Entry::Value(value)) => event.name = value.text(),
                 ("id", Entry::Value(value)) => event.id = number(declarer, value)?,
-                ("stream_id", Entry::Value(value)) => event.stream = number(declarer, value)?,
+                ("stream_id", Entry::Value(value)) => stream = number(declarer, value)?,
                 ("context", Entry::Type(of)) => event.context = Some(of),
                 ("fields", Entry::Type(of)) => event.fields = Some(of),
                 _ => {}
             }
             Ok(())
         })?;
-        self.events.push(event);
+        self.events.entry(stream).or_default().push(event);
         Ok(())
     }
-}
-
-fn value_is_not(value: &Value, expected: i128) -> bool {
-    !matches!(value, Value::Number(number) if *number == expected)
 }
 
 fn number(declarer: &Declarer<'_>, value: Value) -> Result<u64, Fault> {
@@ -254,15 +253,10 @@ fn block(
 ) -> Result<(), Fault> {
     declarer.words.any_name()?;
     declarer.words.expect("{")?;
-    declarer.open()?;
+    declarer.open();
     declarer.count()?;
     while !declarer.words.sign("}")? {
         if declarer.declaration()? {
-            continue;
-        }
-        if let Word::Name("struct" | "variant" | "enum") = declarer.words.peek() {
-            declarer.any_type()?;
-            declarer.words.expect(";")?;
             continue;
         }
         let key = match declarer.words.peek() {

@@ -11,7 +11,7 @@ use crate::import::kernel::people::People;
 use crate::import::kernel::sheet::Machine;
 use idlewave_ftrace::{DecodeSummary, Feed, SeenTask};
 use idlewave_run::{HostSheet, Ledger, RunWriter};
-use idlewave_units::{Cpu, NodeId, Pid};
+use idlewave_units::{Cpu, NodeId};
 use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,8 +32,8 @@ pub(crate) struct Read {
     pub(crate) tracer: Option<String>,
     /// When the session was created, in RFC 3339.
     pub(crate) started: Option<String>,
-    /// Whether it says how many events were lost.
-    pub(crate) tells_losses: bool,
+    /// The program that left out what it knew of lost events.
+    pub(crate) hides_losses: Option<&'static str>,
     /// What the trace lacks.
     pub(crate) losses: Ledger,
 }
@@ -63,6 +63,8 @@ pub(crate) fn read(
         events: 0,
         noted: 0,
         unplaced: 0,
+        unplaced_gaps: 0,
+        unplaced_lost: 0,
         cut: 0,
     };
     let mut stopped = false;
@@ -85,7 +87,7 @@ struct Reader<'a> {
     layout: &'a Layout,
     feed: Feed,
     people: People,
-    /// Bytes of all files, and of those that are behind.
+    /// Bytes of all files, and of those that are done.
     bytes: u64,
     done: u64,
     events: u64,
@@ -93,6 +95,9 @@ struct Reader<'a> {
     noted: u64,
     /// Events of which no CPU is known.
     unplaced: u64,
+    /// Gaps of which no CPU is known, and the events in them as far as they were counted.
+    unplaced_gaps: u64,
+    unplaced_lost: u64,
     /// Files that end within a packet.
     cut: u64,
 }
@@ -103,13 +108,14 @@ impl<'a> Reader<'a> {
         let files = streams(self.directory)?;
         if files.len() > MOST_FILES {
             return Err(self.lacks(
-                format!("its {} files of streams are too many", files.len()),
+                format!("it has {} stream files, which are too many", files.len()),
                 "record fewer channels, or without limits on the size of files",
             ));
         }
         let mut known: Vec<(Identity, PathBuf)> = Vec::new();
         for file in files {
-            self.bytes += fs::metadata(&file).map_or(0, |of| of.len());
+            let length = fs::metadata(&file).map_or(0, |of| of.len());
+            self.bytes = self.bytes.saturating_add(length);
             let mut stream = self.open(VecDeque::from([file.clone()]))?;
             let identity = stream.as_mut().map(Stream::identity).transpose()?.flatten();
             match identity {
@@ -119,11 +125,13 @@ impl<'a> Reader<'a> {
             }
         }
         if known.is_empty() {
-            return Err(self.lacks(
-                "it has no streams of events".to_owned(),
-                "copy all of the directory; perf data convert does not convert what went through a pipe: \
-                 import its perf.data instead",
-            ));
+            let next = match self.metadata.is_of_perf() {
+                true => {
+                    "import the perf.data instead: perf data convert leaves out what went through a pipe"
+                }
+                false => "copy all of the directory",
+            };
+            return Err(self.lacks("it has no streams of events".to_owned(), next));
         }
         known.sort();
         let mut groups: Vec<(Option<u32>, Group)> = Vec::new();
@@ -184,7 +192,8 @@ impl<'a> Reader<'a> {
             }
             self.events += 1;
             if self.events % LOOK == 0 {
-                let done = self.done + streams.iter().map(Stream::done).sum::<u64>();
+                let beside = streams.iter().map(Stream::done);
+                let done = beside.fold(self.done, u64::saturating_add);
                 (self.ask.progress)((done as f64 / self.bytes.max(1) as f64).min(1.0));
                 // The flag carries no data, so no ordering is needed.
                 if self.ask.stop.load(Ordering::Relaxed) {
@@ -196,7 +205,7 @@ impl<'a> Reader<'a> {
     }
 
     fn end(&mut self, stream: &Stream<'_>) {
-        self.done += stream.done();
+        self.done = self.done.saturating_add(stream.done());
         self.cut += stream.cut;
     }
 
@@ -208,7 +217,11 @@ impl<'a> Reader<'a> {
                 Next::Event => return Ok(true),
                 Next::Lost(count) => match stream.cpu() {
                     Some(cpu) => self.feed.lose(Cpu::new(cpu), count),
-                    None => self.unplaced = self.unplaced.saturating_add(count.unwrap_or(1)),
+                    None => {
+                        self.unplaced_gaps += 1;
+                        let lost = count.unwrap_or(0);
+                        self.unplaced_lost = self.unplaced_lost.saturating_add(lost);
+                    }
                 },
                 Next::End => return Ok(false),
             }
@@ -280,11 +293,8 @@ impl<'a> Reader<'a> {
         if let Some(process) = process {
             self.people.member(pid, fields.pid(process));
         }
-        // The first process and kthreadd have parent 0, which is no thread.
-        if let Some(parent) = parent.map(|place| fields.pid(place)) {
-            if parent != Pid::IDLE {
-                self.people.born(pid, parent);
-            }
+        if let Some(parent) = parent {
+            self.people.born(pid, fields.pid(parent));
         }
         if let Some(kind) = kind {
             self.people.told(pid, fields.number(kind) == KERNEL_THREAD);
@@ -318,13 +328,11 @@ impl<'a> Reader<'a> {
             "they are not used",
             "record with a tracer that notes the CPU of each packet or event",
         );
-        // Its converter passes over the records of lost events.
-        let by_perf = self.metadata.fact(&["tracer_name"]) == Some("perf");
         losses.enter(
-            "lost events, which perf data convert leaves out",
-            u64::from(by_perf),
-            "whether and where events are missing is not known",
-            "import the perf.data that the trace was converted from",
+            "gaps in the CTF trace whose CPU is not known",
+            self.unplaced_gaps,
+            "what is missing there is not marked in the tables",
+            "record with a tracer that notes the CPU of each packet",
         );
         for name in &self.layout.unusable {
             losses.enter(
@@ -340,11 +348,13 @@ impl<'a> Reader<'a> {
             settle(seen);
         })?;
         summary.events += self.noted;
+        summary.missed = summary.missed.saturating_add(self.unplaced_lost);
         Ok(Read {
             summary,
             machine: machine(metadata, self.layout.clock.as_ref()),
             tracer: tracer(metadata),
-            tells_losses: !by_perf,
+            // It passes over the records of lost events.
+            hides_losses: metadata.is_of_perf().then_some("perf data convert"),
             started: metadata.fact(&["trace_creation_datetime"]).and_then(date),
             losses,
         })

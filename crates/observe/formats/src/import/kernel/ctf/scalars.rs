@@ -60,17 +60,14 @@ impl Declarer<'_> {
     pub(super) fn floating_point(&mut self) -> Result<Type, Fault> {
         let (mut exponent, mut mantissa, mut align) = (None, None, None);
         self.words.expect("{")?;
+        let bits = |all: &mut Self| all.within(1, LARGEST_FLOAT, "bits of a number");
         self.attributes(|all, key| {
-            let size = &mut match key {
-                "exp_dig" => &mut exponent,
-                "mant_dig" => &mut mantissa,
-                "align" => {
-                    align = Some(all.align()?);
-                    return Ok(true);
-                }
+            match key {
+                "exp_dig" => exponent = Some(bits(all)? as u32),
+                "mant_dig" => mantissa = Some(bits(all)? as u32),
+                "align" => align = Some(all.align()?),
                 _ => return Ok(false),
-            };
-            **size = Some(all.within(1, LARGEST_FLOAT, "bits of a number")? as u32);
+            }
             Ok(true)
         })?;
         let (Some(exponent), Some(mantissa)) = (exponent, mantissa) else {

@@ -29,7 +29,7 @@ pub(crate) enum Next {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Losses {
     /// At its end: LTTng closes a packet when there is room for the next one again. Short events may
-    /// still get in behind those that were lost.
+    /// still get in after those that were lost.
     AtEnd,
     /// Somewhere since the end of the packet before it.
     Somewhere,
@@ -76,7 +76,7 @@ pub(crate) struct Stream<'l> {
     longest: u64,
     /// What was lost before the first event of the packet.
     before: Option<Option<u64>>,
-    /// Bytes of the files that are behind.
+    /// Bytes of the files that are done.
     done: u64,
     /// Files that end within a packet.
     pub(crate) cut: u64,
@@ -133,7 +133,7 @@ impl<'l> Stream<'l> {
         let places = class.places;
         let number = |place| self.state.number(place);
         Ok(Some(Identity {
-            cpu: number(places.cpu).map(|cpu| cpu as u32),
+            cpu: self.state.cpu(places.cpu),
             class: number(self.layout.places.stream).unwrap_or(0),
             instance: number(self.layout.places.instance),
             sequence: number(places.sequence),
@@ -157,6 +157,7 @@ impl<'l> Stream<'l> {
             if self.state.at < packet.content {
                 if packet.lost.is_some_and(|(_, from)| self.state.at > from) && !self.doubted {
                     self.doubted = true;
+                    self.cpu = packet.cpu;
                     return Ok(Next::Lost(None));
                 }
                 self.doubted = false;
@@ -167,6 +168,7 @@ impl<'l> Stream<'l> {
             self.packet = None;
             self.cut += u64::from(packet.cut);
             if let Some((lost, _)) = packet.lost {
+                self.cpu = packet.cpu;
                 return Ok(Next::Lost(lost));
             }
         }
@@ -194,9 +196,10 @@ impl<'l> Stream<'l> {
         Some((self.event?, fields))
     }
 
-    /// Bytes that are behind.
+    /// Bytes that are done.
     pub(crate) fn done(&self) -> u64 {
-        self.done + self.next.min(self.window.length())
+        self.done
+            .saturating_add(self.next.min(self.window.length()))
     }
 
     /// Reads the next event; false if the file ends within it.
@@ -206,7 +209,7 @@ impl<'l> Stream<'l> {
             state.begin();
             code.run(class.header.clone(), state, view)?;
             let event = class.event(state.event).ok_or(Halt::Undeclared)?;
-            code.run(event.steps(), state, view)?;
+            code.run(event.steps.clone(), state, view)?;
             match state.at > begin {
                 true => Ok(event),
                 false => Err(Halt::Empty),
@@ -217,7 +220,7 @@ impl<'l> Stream<'l> {
                 self.event = Some(event);
                 self.longest = self.longest.max(self.state.at - begin);
                 if packet.cpu.is_none() {
-                    self.cpu = self.state.number(class.cpu).map(|cpu| cpu as u32);
+                    self.cpu = self.state.cpu(class.cpu);
                 }
                 Ok(true)
             }
@@ -272,7 +275,7 @@ impl<'l> Stream<'l> {
             let Some(file) = self.rest.pop_front() else {
                 return Ok(false);
             };
-            self.done += self.window.length();
+            self.done = self.done.saturating_add(self.window.length());
             self.window = Window::open(&file)?;
             self.next = 0;
         }
@@ -367,11 +370,11 @@ impl<'l> Stream<'l> {
         if size == 0 {
             return Err(self.window.damaged(at, "a packet has no bits"));
         }
-        let (begin, cpu) = (number(places.begin), number(places.cpu));
+        let begin = number(places.begin);
         let (discarded, sequence) = (number(places.discarded), number(places.sequence));
         let lost = self.lost(discarded, sequence);
         self.state.clock = begin.unwrap_or(self.state.clock);
-        self.cpu = cpu.map(|cpu| cpu as u32);
+        self.cpu = self.state.cpu(places.cpu);
         self.next = at.saturating_add(size / 8);
         let mut packet = Packet {
             class,

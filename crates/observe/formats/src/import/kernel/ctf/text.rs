@@ -12,7 +12,7 @@ const MAGIC: u32 = 0x75D1_1D57;
 /// Bytes of a packet's head: magic, UUID, checksum, content size, packet size, then one byte each for
 /// compression, encryption, checksum scheme, major and minor version.
 const HEAD: usize = 37;
-/// What metadata without packets begins with; the digits behind it are in the block `trace` too.
+/// What metadata without packets begins with; the digits after it are in the block `trace` too.
 const SIGNATURE: &[u8] = b"/* CTF 1";
 /// What the metadata of CTF 2 begins with: records of JSON.
 const SEPARATOR: u8 = 0x1e;
@@ -22,7 +22,7 @@ pub(crate) fn is_metadata(start: &[u8]) -> bool {
     start.starts_with(SIGNATURE) || is_packet(start).is_some() || is_second(start)
 }
 
-/// Whether it is of CTF 2.
+/// Whether it is in CTF 2.
 fn is_second(start: &[u8]) -> bool {
     let start = start.strip_prefix(&[SEPARATOR]).unwrap_or_default();
     start.trim_ascii_start().starts_with(b"{")
@@ -47,7 +47,7 @@ pub(crate) fn read(path: &Path) -> Result<String, ImportError> {
     };
     if is_second(&bytes) {
         return Err(format(
-            "it is of CTF 2, and only CTF 1.8 is read",
+            "it is in CTF 2, and only CTF 1.8 is read",
             "convert the trace with babeltrace2 2.1 or newer: babeltrace2 DIRECTORY \
              --component=sink.ctf.fs --params='path=\"NEW\",ctf-version=\"1\"'",
         ));
@@ -78,12 +78,9 @@ fn unpacked<const LE: bool>(bytes: &[u8]) -> Result<Vec<u8>, (Option<u64>, &'sta
     while at < bytes.len() {
         let packet = &bytes[at..];
         let damaged = |reason| Err((Some(at as u64), reason));
-        let (Some(head), Some(little)) = (packet.get(..HEAD), is_packet(packet)) else {
+        let (Some(head), true) = (packet.get(..HEAD), is_packet(packet) == Some(LE)) else {
             return damaged("no packet of metadata is here");
         };
-        if little != LE {
-            return damaged("the byte order changes");
-        }
         // Read as a number of two bytes, so that both must be zero.
         if read_u16::<LE>(head, 32) != Some(0) {
             return Err((None, "its metadata is compressed or encrypted"));

@@ -1,5 +1,6 @@
 //! Types of fields, as the metadata of a CTF trace declares them.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Types nested deeper than this are not read: LTTng's have five levels.
@@ -31,14 +32,22 @@ pub(crate) struct Int {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Enum {
     pub(crate) container: Int,
-    /// Name, first number, last number.
-    pub(crate) ranges: Vec<(String, i128, i128)>,
+    /// First and last numbers that a name has, by [`bare`] names.
+    pub(crate) ranges: HashMap<String, Vec<(i128, i128)>>,
 }
+
+/// A name without the underscore that writers put before it, lest it be a word of the language.
+pub(crate) fn bare(name: &str) -> &str {
+    name.strip_prefix('_').unwrap_or(name)
+}
+
+/// Names and types, which later types may share.
+pub(crate) type Fields = Vec<(Rc<str>, Type)>;
 
 /// Fields one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Struct {
-    pub(crate) fields: Vec<(String, Type)>,
+    pub(crate) fields: Fields,
     pub(crate) align: u64,
     pub(crate) depth: u32,
 }
@@ -47,8 +56,8 @@ pub(crate) struct Struct {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
     /// Path of the enumeration that says which; `None` while only declared.
-    pub(crate) tag: Option<Vec<String>>,
-    pub(crate) options: Vec<(String, Type)>,
+    pub(crate) tag: Option<Rc<Vec<String>>>,
+    pub(crate) options: Rc<Fields>,
     pub(crate) depth: u32,
 }
 
@@ -83,6 +92,15 @@ pub(crate) enum Type {
 }
 
 impl Type {
+    /// The integer, or that of an enumeration.
+    pub(crate) fn int(&self) -> Option<&Int> {
+        match self {
+            Self::Int(int) => Some(int),
+            Self::Enum(of) => Some(&of.container),
+            _ => None,
+        }
+    }
+
     /// The bits of which its place is a multiple.
     pub(crate) fn align(&self) -> u64 {
         match self {

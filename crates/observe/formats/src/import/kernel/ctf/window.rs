@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 
 /// Bytes that are read at once.
 const PIECE: usize = 256 << 10;
-/// Most bytes of one event.
-const LONGEST: usize = 64 << 20;
+/// Most bytes of one event. Those of the kernel have kilobytes, and up to 256 files are read side by side.
+const LONGEST: usize = 1 << 20;
+/// Most bytes of a file, which may have holes: so places in bits do not overflow.
+const MOST: u64 = 1 << 60;
 
 /// A file, and some of its bytes.
 pub(crate) struct Window {
@@ -29,7 +31,7 @@ impl Window {
         Ok(Self {
             file,
             path: path.to_owned(),
-            length,
+            length: length.min(MOST),
             bytes: Vec::new(),
             at: 0,
         })
@@ -65,7 +67,7 @@ impl Window {
         }
         let held = self.bytes.len();
         if held > LONGEST {
-            return Err(self.damaged(place, "an event is too long to be one"));
+            return Err(self.damaged(place, "an event is longer than 1 MiB"));
         }
         let from = place.saturating_add(held as u64);
         let left = self.length.saturating_sub(from);

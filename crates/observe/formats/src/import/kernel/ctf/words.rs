@@ -1,5 +1,8 @@
 //! Words of TSDL, the language of a CTF trace's metadata.
 
+/// Longest name, in bytes: LTTng's have 256 at most.
+const LONGEST_NAME: usize = 1 << 10;
+
 /// What is wrong with the metadata, and in which line, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -63,7 +66,7 @@ impl<'t> Words<'t> {
         &self.next
     }
 
-    /// A fault at the next word.
+    /// A fault at the next word, or at the one that is being read.
     pub(crate) fn fault<T>(&self, reason: impl Into<String>) -> Result<T, Fault> {
         Err(Fault {
             line: self.next_line,
@@ -148,13 +151,11 @@ impl<'t> Words<'t> {
             let space = rest.len() - rest.trim_start().len();
             let length = match space {
                 0 if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
-                0 if rest.starts_with("/*") => match rest.find("*/") {
-                    Some(end) => end + 2,
+                0 if rest.starts_with("/*") => match rest[2..].find("*/") {
+                    Some(end) => end + 4,
                     None => {
-                        return Err(Fault {
-                            line: self.line,
-                            reason: "a comment has no end".to_owned(),
-                        });
+                        self.next_line = self.line;
+                        return self.fault("a comment has no end");
                     }
                 },
                 0 => return Ok(()),
@@ -178,6 +179,9 @@ impl<'t> Words<'t> {
         if first.is_ascii_alphabetic() || first == '_' {
             let of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
             let length = rest.find(|c| !of_name(c)).unwrap_or(rest.len());
+            if length > LONGEST_NAME {
+                return self.fault(format!("a name has more than {LONGEST_NAME} bytes"));
+            }
             self.pass(length);
             return Ok(Word::Name(&rest[..length]));
         }
@@ -186,10 +190,10 @@ impl<'t> Words<'t> {
                 self.pass(sign.len());
                 Ok(Word::Sign(sign))
             }
-            None => Err(Fault {
-                line: self.line,
-                reason: format!("`{}` is no word of this language", first.escape_default()),
-            }),
+            None => {
+                let sign = first.escape_default();
+                self.fault(format!("`{sign}` is no word of this language"))
+            }
         }
     }
 
@@ -207,20 +211,13 @@ impl<'t> Words<'t> {
             _ => digits.parse(),
         };
         let Ok(number) = number else {
-            return Err(Fault {
-                line: self.line,
-                reason: format!("`{all}` is no number of 64 bits"),
-            });
+            return self.fault(format!("`{all}` is no number of 64 bits"));
         };
         self.pass(length);
         Ok(Word::Number(number))
     }
 
     fn read_text(&mut self) -> Result<Word<'t>, Fault> {
-        let open = Err(Fault {
-            line: self.line,
-            reason: "a text has no end".to_owned(),
-        });
         let rest = self.rest();
         let begin = if rest.starts_with('L') { 2 } else { 1 };
         let mut text = String::new();
@@ -235,12 +232,12 @@ impl<'t> Words<'t> {
                     Some((_, 'n')) => text.push('\n'),
                     Some((_, 't')) => text.push('\t'),
                     Some((_, escaped)) => text.push(escaped),
-                    None => return open,
+                    None => break,
                 },
                 c => text.push(c),
             }
         }
-        open
+        self.fault("a text has no end")
     }
 }
 
@@ -250,7 +247,7 @@ mod tests {
 
     #[test]
     fn words_are_told_apart_and_know_their_lines() {
-        let text = "a_1 := 0x1F /* x\n */ [-017] 0b101ul \"q\\\"\\\\\" // end\n ... y";
+        let text = "a_1 := 0x1F /*/ x\n */ [-017] 0b101ul \"q\\\"\\\\\" // end\n ... y";
         let mut words = Words::of(text).unwrap();
         let mut found = Vec::new();
         while *words.peek() != Word::End {

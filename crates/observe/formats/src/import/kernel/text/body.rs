@@ -1,7 +1,7 @@
 //! Events in text: the kernel's own layout, `key=value`, and that of trace-cmd's plugins.
 
 use super::head::number;
-use idlewave_ftrace::event::{Comm, Event, Handler};
+use idlewave_ftrace::event::{self, Comm, Event, Handler};
 use idlewave_units::{Cpu, Pid};
 use memchr::memmem;
 
@@ -33,7 +33,10 @@ pub(crate) fn parse<'a>(name: &'a [u8], body: &'a [u8]) -> Body<'a> {
             duration: duration(body),
         }),
         b"page_fault_user" | b"page_fault_kernel" => Some(Event::Fault),
-        name => return vector(name).map_or(Body::Unknown, Body::Event),
+        name => {
+            let vector = Handler::vector_event(name, enter, leave);
+            return vector.map_or(Body::Unknown, Body::Event);
+        }
     };
     event.map_or(Body::Garbled, Body::Event)
 }
@@ -44,13 +47,6 @@ fn enter(handler: Handler) -> Event<'static> {
 
 fn leave(handler: Handler) -> Event<'static> {
     Event::Leave { handler }
-}
-
-fn vector(name: &[u8]) -> Option<Event<'static>> {
-    match name.strip_suffix(b"_entry") {
-        Some(stem) => Handler::of_vector(stem).map(enter),
-        None => Handler::of_vector(name.strip_suffix(b"_exit")?).map(leave),
-    }
 }
 
 /// What stands before and behind `key`.
@@ -74,10 +70,7 @@ fn pid(text: &[u8]) -> Option<Pid> {
 }
 
 fn comm(name: &[u8]) -> Option<Comm> {
-    let mut comm = [0; 16];
-    let length = name.len().min(16);
-    comm[..length].copy_from_slice(&name[..length]);
-    (!name.is_empty()).then_some(comm)
+    (!name.is_empty()).then(|| event::comm(name))
 }
 
 /// `NAME:PID [PRIORITY]` and what follows it.
