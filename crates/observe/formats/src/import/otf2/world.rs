@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 /// System trees are not deeper; a longer way up goes in a circle.
 const DEEPEST: usize = 64;
+
 /// A group of ranks. Many communicators may have the same.
 struct Ranks {
     all: Vec<Rank>,
