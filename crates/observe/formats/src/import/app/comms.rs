@@ -24,13 +24,13 @@ impl Comms {
     /// Declares a communicator by the trace's number for it, unless it is known. The first one is
     /// MPI_COMM_WORLD.
     pub(in crate::import) fn declare(&mut self, key: u64, members: impl IntoIterator<Item = Rank>) {
+        // One that is not listed for lack of room gets its number where it is used.
+        if self.rows.len() >= MOST_MEMBERS {
+            return;
+        }
         let Some(comm) = self.number(key) else {
             return;
         };
-        if self.rows.len() >= MOST_MEMBERS {
-            self.unlisted += 1;
-            return;
-        }
         for (member, rank) in (0..).zip(members) {
             self.rows.push(Communicator {
                 comm,
