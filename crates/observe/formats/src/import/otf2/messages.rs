@@ -2,9 +2,9 @@
 
 use super::build::Build;
 use super::lane::{Lane, MOST_ENDS};
-use super::records::Message;
 use super::requests::{Open, Requests};
 use crate::import::error::ImportError;
+use crate::otf2::Message;
 use idlewave_run::tables::{Direction, Transfer};
 use idlewave_units::Bytes;
 

@@ -7,6 +7,7 @@ use super::anchor::Anchor;
 use super::bytes::Bytes;
 use super::chunks::{Chunks, Head};
 use crate::import::error::ImportError;
+use crate::otf2::Message;
 
 /// Numbers of kinds of records (OTF2 3.0: OTF2_Buffer.h, otf2_events_int.h).
 mod code {
@@ -30,15 +31,6 @@ mod code {
     pub(super) const METRIC: u8 = 31;
     pub(super) const COLLECTIVE_REQUEST: u8 = 85;
     pub(super) const COLLECTIVE_COMPLETE: u8 = 86;
-}
-
-/// One end of a message: a rank in the communicator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Message {
-    pub peer: u32,
-    pub comm: u32,
-    pub tag: u32,
-    pub bytes: u64,
 }
 
 /// The end of a collective.
