@@ -303,6 +303,38 @@ proptest! {
     }
 }
 
+/// Of a million that overlap, each end would write all others again.
+#[test]
+fn regions_that_lie_too_deep_in_others_are_left_out_and_in_the_ledger() {
+    let dir = tempfile::tempdir().unwrap();
+    let mark = |begin, end| Mark {
+        rank: Some(Rank::new(0)),
+        node: NODE,
+        thread: Pid::new(100),
+        name: "same".to_owned(),
+        begin_ns: begin,
+        end_ns: Some(end),
+    };
+    let run = write(&dir.path().join("run"), two_ranks(), |run| {
+        let nested = (0..1_030).map(|n| mark(1_000 + n, 9_000 - n));
+        let rows = nested.chain([mark(9_500, 9_600)]);
+        run.write_table(&table::<Marks>(rows)).unwrap();
+    });
+    let Some((anchor, export)) = exported(&run, &dir.path().join("out")) else {
+        return;
+    };
+    assert_eq!(
+        entries(&export.losses),
+        ["regions that lie too deep in others x6"]
+    );
+    let back_to = dir.path().join("back");
+    back(&anchor, &back_to).unwrap();
+    let found = Rows::of(&RunReader::open(&back_to).unwrap()).marks;
+    let mut expected = Rows::of(&run).marks;
+    expected.retain(|mark| !(2_024..9_000).contains(&mark.2));
+    assert_eq!(found, expected);
+}
+
 /// The ranks are 1 and 2 of three: nothing was recorded of rank 0.
 #[test]
 fn what_belongs_to_ranks_or_communicators_that_are_not_listed_is_in_the_ledger() {

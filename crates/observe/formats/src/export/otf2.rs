@@ -39,7 +39,7 @@ use gathered::Gathered;
 use idlewave_run::Ledger;
 use idlewave_run::tables::*;
 use idlewave_sys::files;
-use lane::Lane;
+use lane::{Ended, Lane};
 use library::Library;
 use regions::Regions;
 use std::fs;
@@ -99,16 +99,17 @@ fn events(
     let (all, mut done) = (records.len().max(1), 0);
     // `None` where no file was written.
     let mut counts = vec![None; gathered.survey.locations.len()];
-    let (mut outlived, mut split, mut open) = (0, 0, 0);
+    let mut total = Ended::default();
     let mut lane: Option<(u32, Lane<'_>)> = None;
     let survey = &gathered.survey;
     let mut end = |lane: Option<(u32, Lane<'_>)>| -> Result<(), ExportError> {
         if let Some((object, lane)) = lane {
             let ended = lane.end()?;
             counts[object as usize] = Some(ended.events);
-            outlived += ended.outlived;
-            split += ended.split;
-            open += ended.open;
+            total.outlived += ended.outlived;
+            total.split += ended.split;
+            total.open += ended.open;
+            total.too_deep += ended.too_deep;
         }
         Ok(())
     };
@@ -140,30 +141,36 @@ fn events(
         archive.local_definitions(location.number)?;
     }
     archive.end_of_locations()?;
-    not_nested(&mut gathered.losses, outlived, split, open);
+    not_nested(&mut gathered.losses, &total);
     Ok(counts.into_iter().map(Option::unwrap_or_default).collect())
 }
 
 /// Enters regions that do not lie within each other as those of an archive must.
-fn not_nested(losses: &mut Ledger, outlived: u64, split: u64, open: u64) {
-    losses.enter(
-        "marked regions that end within a call",
-        outlived,
-        "they end with the call",
-        "export to csv: table `marks`",
-    );
-    losses.enter(
-        "marked regions that last longer than one that they begin in",
-        split,
-        "each is two regions, before and after the end of that one",
-        "export to csv: table `marks`",
-    );
-    losses.enter(
-        "regions that were never left",
-        open,
-        "they end with the last event of their thread",
-        "export to csv: table `marks`",
-    );
+fn not_nested(losses: &mut Ledger, total: &Ended) {
+    for (what, count, consequence) in [
+        (
+            "marked regions that end within a call",
+            total.outlived,
+            "they end with the call",
+        ),
+        (
+            "marked regions that last longer than one that they begin in",
+            total.split,
+            "each is two regions, before and after the end of that one",
+        ),
+        (
+            "regions that were never left",
+            total.open,
+            "they end with the last event of their thread",
+        ),
+        (
+            "regions that lie too deep in others",
+            total.too_deep,
+            "the archive lacks them",
+        ),
+    ] {
+        losses.enter(what, count, consequence, "export to csv");
+    }
 }
 
 /// Enters what no record of OTF2 can hold, or this export leaves out.
