@@ -3,6 +3,7 @@
 use super::anchor::Anchor;
 use super::bytes::Bytes;
 use super::chunks::Chunks;
+use super::losses::COPY;
 use crate::import::error::ImportError;
 use crate::otf2;
 use std::collections::{BTreeMap, HashMap};
@@ -125,7 +126,7 @@ impl Definitions {
                 "its definitions are missing: there is no {}",
                 path.display()
             ),
-            next: "copy the whole archive: NAME.otf2, NAME.def and the directory NAME".to_owned(),
+            next: COPY.to_owned(),
         };
         let mut file = Chunks::open(path.clone(), anchor.definition_chunk)?.ok_or_else(lacks)?;
         let mut found = Self::default();

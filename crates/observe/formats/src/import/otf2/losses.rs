@@ -9,7 +9,7 @@ pub(in crate::import) const OF_ITS_KERNEL: &str = "who had the CPUs, interrupts 
 type Entry = (&'static str, u64, &'static str, &'static str);
 
 const LACKS: &str = "the run lacks them";
-const COPY: &str = "copy the whole archive: NAME.otf2, NAME.def and the directory NAME";
+pub(super) const COPY: &str = "copy the whole archive: NAME.otf2, NAME.def and the directory NAME";
 const WHOLE: &str = "trace the whole program";
 const VIEWER: &str = "look at them in a viewer of OTF2";
 const RECORD: &str = "record with `idlewave record`";
