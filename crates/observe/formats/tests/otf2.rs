@@ -273,6 +273,66 @@ fn ranks_between_two_groups_are_those_of_the_other_group() {
     assert_eq!(members, [(0, 0), (0, 1), (1, 0), (1, 1)]);
 }
 
+#[test]
+fn ranks_are_places_in_the_largest_group_of_locations_and_of_equal_ones_in_the_first() {
+    for (group, members, first_rank) in [
+        (9, &[11, 10][..], 10),
+        (9, &[11, 10, 10], 11),
+        (9, &[11], 10),
+        // The group that the archive has already is number 0, and this one takes its place.
+        (0, &[11, 10], 11),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut archive = Archive::new(false);
+        let mut more = Out::records(false, 0);
+        more.record(18, |f| {
+            f.numbers(&[group, 0]).u8(0).number(members.len() as u64);
+            f.numbers(members).u8(4).u8(4).number(0);
+        });
+        archive.append("a.def", more);
+        let (_, run) = imported(&archive.write(dir.path()), &dir.path().join("run"));
+        // Location 11 alone posts a receive.
+        let calls = run.read::<Calls>().unwrap();
+        let names = run.read::<Operations>().unwrap().name;
+        let receives = calls
+            .rows()
+            .find(|call| names[call.operation as usize] == "MPI_Irecv");
+        let expected = u32::from(first_rank == 10);
+        assert_eq!(receives.unwrap().rank, Rank::new(expected), "{members:?}");
+    }
+}
+
+#[test]
+fn calls_and_messages_of_a_thread_that_belongs_to_no_rank_are_counted_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = Archive::new(false);
+    let mut more = Out::records(false, 0);
+    more.record(14, |f| {
+        f.numbers(&[12, 10]).u8(1).numbers(&[6, 7]);
+    });
+    archive.append("a.def", more);
+    let mut other = Out::records(false, 0);
+    other.at(1_100).single(12, SEND).record(15, |f| {
+        f.numbers(&[1, 0, 6, 32, 9]);
+    });
+    other.at(1_200).single(13, SEND);
+    other.at(1_300).single(12, WAIT).single(16, 9);
+    other.at(1_400).single(13, WAIT);
+    archive.0.push(("a/12.evt".to_owned(), other.end()));
+    archive
+        .0
+        .push(("a/12.def".to_owned(), Out::records(false, 0).end()));
+    let (imported, run) = imported(&archive.write(dir.path()), &dir.path().join("run"));
+    assert_eq!(
+        entries(&imported.losses),
+        [
+            "calls and messages of threads that belong to no rank x3",
+            "who had the CPUs, interrupts and wake-ups x1"
+        ]
+    );
+    Rows::of(&run).same_as(&story());
+}
+
 /// Appends a barrier of MPI_COMM_WORLD in the numbers of rank 0.
 fn barrier(out: &mut Out, begin: u64, end: u64) {
     out.at(begin).single(12, BARRIER).record(23, |f| {

@@ -111,7 +111,7 @@ pub(super) struct Definitions {
     pub location_groups: BTreeMap<u32, LocationGroup>,
     pub locations: BTreeMap<u64, Location>,
     pub regions: HashMap<u32, Region>,
-    pub groups: HashMap<u32, Group>,
+    pub groups: BTreeMap<u32, Group>,
     pub comms: BTreeMap<u32, Comm>,
     /// Thread numbers of locations: properties may come before or after their location.
     threads: HashMap<u64, u32>,

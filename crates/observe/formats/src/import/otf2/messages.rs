@@ -102,8 +102,9 @@ impl Build {
     ) -> Result<(), ImportError> {
         match requests.remove(request) {
             Some(Open::Send(end)) => self.complete(lane, end),
+            // Without a rank, it was counted when it started.
             _ => {
-                self.losses.not_started += 1;
+                self.losses.not_started += u64::from(lane.rank.is_some());
                 Ok(())
             }
         }
