@@ -49,7 +49,7 @@ mod records;
 mod requests;
 mod world;
 
-pub(super) use anchor::{inside, is_anchor};
+pub(super) use anchor::{inside, is_anchor, is_part};
 pub(super) use losses::OF_ITS_KERNEL;
 
 use crate::import::ask::Ask;
