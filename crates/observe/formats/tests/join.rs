@@ -189,17 +189,38 @@ fn threads_with_equal_numbers_are_the_same_and_clocks_are_aligned_by_their_burst
         1
     );
     assert_eq!(run.read::<Communicators>().unwrap().len(), 2);
+    // The program's time is from its first call or region to its last, as the kernel counts.
+    let phase = &run.manifest().phases[0];
+    assert_eq!((phase.begin_ns, phase.end_ns), (moved(1), moved(19_999)));
+    assert!(run.manifest().nodes[0].trace.unavailable.is_empty());
 }
 
 #[test]
 fn ranks_without_numbers_are_bound_in_order_to_the_processes_of_their_name() {
     let case = Case::new();
-    let imported = case.import(&kernel(true), &both(5, 6)).unwrap();
+    // A helper of the same name ran less.
+    let mut text = kernel(true);
+    for (at, from, to) in [
+        (100, "swapper:0", "solver:90"),
+        (200, "solver:90", "swapper:0"),
+    ] {
+        let ((from, pid), (to, next)) =
+            (from.split_once(':').unwrap(), to.split_once(':').unwrap());
+        writeln!(
+            text,
+            "  {from}-{pid} [006] d..2. 1.000{at}: sched_switch: prev_comm={from} prev_pid={pid} prev_prio=120 \
+             prev_state=S ==> next_comm={to} next_pid={next} next_prio=120"
+        )
+        .unwrap();
+    }
+    let imported = case.import(&text, &both(5, 6)).unwrap();
     assert!(!imported.joined.unwrap().by_number);
     let run = RunReader::open(&case.run()).unwrap();
     let calls = run.read::<Calls>().unwrap();
     let threads: Vec<u32> = calls.rows().map(|c| c.thread.get()).collect();
     assert_eq!(threads, [100, 101]);
+    let sheets = run.manifest().ranks.iter().map(|sheet| sheet.process);
+    assert!(sheets.eq([100, 101].map(|pid| Some(Pid::new(pid)))));
     let losses = run.manifest().losses.entries();
     let entry = losses
         .iter()

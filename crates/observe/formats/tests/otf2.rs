@@ -331,6 +331,9 @@ fn calls_and_messages_of_a_thread_that_belongs_to_no_rank_are_counted_once() {
         ]
     );
     Rows::of(&run).same_as(&story());
+    // Threads of ranks come first.
+    let kinds = run.read::<Tasks>().unwrap().kind;
+    assert_eq!(kinds, [TaskKind::Rank, TaskKind::Rank, TaskKind::Program]);
 }
 
 /// Appends a barrier of MPI_COMM_WORLD in the numbers of rank 0.

@@ -82,7 +82,9 @@ fn only_what_ran_while_a_thread_was_preempted_took_its_cpu() {
             burst(0, 100, 2_500, 3_000, Preempted),
             burst(0, 7, 3_000, 3_100, Sleeping),
             burst(0, 9, 3_100, 3_700, Sleeping),
-            burst(0, 0, 3_700, 5_000, Preempted),
+            // Whatever has its last CPU then takes nothing from it.
+            burst(0, 7, 3_700, 3_800, Sleeping),
+            burst(0, 0, 3_800, 5_000, Preempted),
             burst(1, 100, 3_400, 5_000, Preempted),
         ];
         run.write_table(&table::<Bursts>(bursts)).unwrap();
@@ -105,7 +107,13 @@ fn only_what_ran_while_a_thread_was_preempted_took_its_cpu() {
             // Within the softirq: the clocks differ.
             end_ns: Some(4_200),
         };
-        run.write_table(&table::<Marks>([mark])).unwrap();
+        let namesake = Mark {
+            name: "indexd (task)".to_owned(),
+            begin_ns: 4_500,
+            end_ns: Some(4_600),
+            ..mark.clone()
+        };
+        run.write_table(&table::<Marks>([mark, namesake])).unwrap();
     });
     let Some((anchor, _)) = exported(&run, &dir.path().join("out")) else {
         return;
@@ -131,6 +139,12 @@ fn only_what_ran_while_a_thread_was_preempted_took_its_cpu() {
 + eth0 (irq) 4200
 + NET_RX (softirq) 4200
 - NET_RX (softirq) 4300
-- eth0 (irq) 4400";
+- eth0 (irq) 4400
++ indexd (task) 4500
+- indexd (task) 4600";
     assert_eq!(found.join("\n"), expected);
+    back(&anchor, &dir.path().join("back")).unwrap();
+    let found = RunReader::open(&dir.path().join("back")).unwrap();
+    let marks = found.read::<Marks>().unwrap();
+    assert_eq!(marks.name, ["solve", "indexd (task)"]);
 }

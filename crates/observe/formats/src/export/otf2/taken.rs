@@ -152,7 +152,6 @@ impl Lost<'_> {
         let kind = self.names.tasks.get(&(node, pid)).map(|task| task.kind);
         Some(match kind {
             _ if pid == Pid::IDLE => return None,
-            Some(TaskKind::Idle) => return None,
             Some(TaskKind::Kernel) => named(name, SourceKind::KernelThread.label()),
             Some(TaskKind::Rank) => named(name, SourceKind::Rank.label()),
             Some(TaskKind::Own) => named(name, SourceKind::Recorder.label()),

@@ -84,3 +84,23 @@ impl Comms {
         self.rows
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn communicators_that_are_only_used_are_numbered_up_to_a_limit() {
+        let mut comms = Comms::default();
+        comms.declare(7, [Rank::new(0)]);
+        for key in 100..100 + MOST {
+            assert_eq!(comms.of(key), Some((key - 99) as u32));
+        }
+        assert_eq!(comms.of(100 + MOST), None);
+        assert_eq!([7, 100].map(|key| comms.of(key)), [Some(0), Some(1)]);
+        assert_eq!(
+            (comms.unlisted, comms.finish([].into_iter()).len()),
+            (MOST, 1)
+        );
+    }
+}
