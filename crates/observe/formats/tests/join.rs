@@ -234,6 +234,37 @@ fn ranks_without_numbers_are_bound_in_order_to_the_processes_of_their_name() {
 }
 
 #[test]
+fn processes_are_those_of_the_kernel_trace() {
+    let mut text = kernel(true);
+    for (thread, process) in [
+        ("swapper-0", "-----"),
+        ("solver-100", "99"),
+        ("solver-101", "101"),
+        ("daemon-200", "99"),
+        ("other-", "300"),
+    ] {
+        let with = |line: &str| {
+            let (first, rest) = line.split_once(" [").unwrap_or((line, ""));
+            match first.trim().starts_with(thread) {
+                true => format!("{first} ({process:>7}) [{rest}\n"),
+                false => format!("{line}\n"),
+            }
+        };
+        text = text.lines().map(with).collect();
+    }
+    let case = Case::new();
+    case.import(&text, &both(100, 101)).unwrap();
+    let run = RunReader::open(&case.run()).unwrap();
+    let sheets = run.manifest().ranks.iter().map(|sheet| sheet.process);
+    assert!(sheets.eq([99, 101].map(|pid| Some(Pid::new(pid)))));
+    let tasks = run.read::<Tasks>().unwrap();
+    let kind = |pid: u32| tasks.rows().find(|t| t.pid == Pid::new(pid)).unwrap().kind;
+    // Another thread of the process of rank 0.
+    assert_eq!(kind(200), TaskKind::Program);
+    assert_eq!([100, 101].map(kind), [TaskKind::Rank; 2]);
+}
+
+#[test]
 fn an_offset_that_the_traces_leave_open_is_refused() {
     // Nothing tells the regions' ends from any other moment of the only burst.
     let few = |mut all: Vec<Value>| {

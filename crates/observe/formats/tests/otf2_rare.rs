@@ -184,18 +184,20 @@ fn groups_and_regions_of_old_versions_and_names_of_tau_are_understood() {
             f.numbers(&[3, 0, 2]).none().number(0);
         });
     });
-    // Number 5 of location 11 is communicator 3; its caller is the root.
+    // Number 5 of location 11 is communicator 3; the caller is the root, there and in the first one.
     let mut local = Out::records(false, 0);
     local.record(5, |f| {
         f.u8(6).number(1).u8(1).numbers(&[5, 3]);
     });
     *archive.file("a/11.def") = local.end();
     let mut events = Out::records(false, 0);
-    events.at(1_000).single(12, BARRIER).record(23, |f| {
-        f.u8(0).number(5).u8(4).u8(254).u8(255).u8(255).u8(255);
-        f.numbers(&[0, 0]);
-    });
-    events.at(1_100).single(13, BARRIER);
+    for (begin, comm) in [(1_000, 5), (2_000, 0)] {
+        events.at(begin).single(12, BARRIER).record(23, |f| {
+            f.u8(0).number(comm).number(u64::from(u32::MAX - 1));
+            f.numbers(&[0, 0]);
+        });
+        events.at(begin + 100).single(13, BARRIER);
+    }
     *archive.file("a/11.evt") = events.end();
     let (_, run) = imported(&archive, dir.path());
     let mut members: Vec<(u32, u32)> = Vec::new();
@@ -205,9 +207,18 @@ fn groups_and_regions_of_old_versions_and_names_of_tau_are_understood() {
     // Location 11 is rank 0 now, and alone in the second communicator.
     assert_eq!(members, [(0, 0), (0, 1), (1, 0)]);
     let found = calls(&run);
-    let (name, call) = &found[0];
-    assert_eq!((name.as_str(), call.comm), ("MPI_Barrier", Some(1)));
-    assert_eq!(call.root, Some(Rank::new(0)));
+    let found: Vec<_> = found
+        .iter()
+        .map(|(name, call)| (name.as_str(), call.comm, call.root))
+        .collect();
+    let root = Some(Rank::new(0));
+    assert_eq!(
+        found,
+        [
+            ("MPI_Barrier", Some(1), root),
+            ("MPI_Barrier", Some(0), root)
+        ]
+    );
     let names = run.read::<Operations>().unwrap().name;
     assert!(names.contains(&"MPI_Send".to_owned()), "{names:?}");
 }
