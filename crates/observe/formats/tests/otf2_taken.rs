@@ -78,6 +78,7 @@ fn only_what_ran_while_a_thread_was_preempted_took_its_cpu() {
         let tasks = [
             task(0, "swapper", TaskKind::Idle),
             task(7, "kworker/0:1", TaskKind::Kernel),
+            task(8, "idle", TaskKind::Idle),
             task(9, "indexd", TaskKind::User),
             task(100, "app", TaskKind::Rank),
         ];
@@ -89,7 +90,8 @@ fn only_what_ran_while_a_thread_was_preempted_took_its_cpu() {
             burst(0, 9, 2_000, 2_500, Sleeping),
             // It is preempted twice in a row, and goes on on the other CPU meanwhile.
             burst(0, 100, 2_500, 3_000, Preempted),
-            burst(0, 7, 3_000, 3_100, Sleeping),
+            burst(0, 7, 3_000, 3_080, Sleeping),
+            burst(0, 8, 3_080, 3_100, Preempted),
             burst(0, 9, 3_100, 3_700, Sleeping),
             // Whatever has its last CPU then takes nothing from it.
             burst(0, 7, 3_700, 3_800, Sleeping),
@@ -137,7 +139,7 @@ fn only_what_ran_while_a_thread_was_preempted_took_its_cpu() {
     let expected = "\
 + solve 1000
 + kworker/0:1 (kernel thread) 3000
-- kworker/0:1 (kernel thread) 3100
+- kworker/0:1 (kernel thread) 3080
 + indexd (task) 3100
 - indexd (task) 3400
 + eth0 (irq) 4000
