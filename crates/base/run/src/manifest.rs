@@ -313,6 +313,20 @@ pub struct RankSheet {
     pub priority: Option<Priority>,
 }
 
+impl RankSheet {
+    /// The sheet of a rank that was not recorded.
+    pub fn unrecorded(rank: Rank) -> Self {
+        Self {
+            rank,
+            node: NodeId::new(0),
+            cpu: None,
+            threads: Vec::new(),
+            process: None,
+            priority: None,
+        }
+    }
+}
+
 /// Kernel priority of a thread (sched(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

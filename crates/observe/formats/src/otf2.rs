@@ -1,6 +1,6 @@
-//! Numbers of OTF2 archives that the writer and the reader share.
+//! What the writer and the reader of OTF2 archives share.
 //!
-//! They are those of the headers of OTF2 3.0 (Score-P): OTF2_Definitions.h and
+//! Numbers are those of the headers of OTF2 3.0 (Score-P): OTF2_Definitions.h and
 //! OTF2_GeneralDefinitions.h.
 
 /// The property of a location with the number of its thread: idlewave's own.
@@ -44,3 +44,12 @@ pub(crate) const ALL_TO_ALL: u8 = 25;
 pub(crate) const OTHER_COLLECTIVE: u8 = 26;
 pub(crate) const POINT_TO_POINT: u8 = 28;
 pub(crate) const ARTIFICIAL: u8 = 31;
+
+/// One end of a message; the other rank is that in the communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub peer: u32,
+    pub comm: u32,
+    pub tag: u32,
+    pub bytes: u64,
+}

@@ -158,6 +158,7 @@ fn threads_with_equal_numbers_are_the_same_and_clocks_are_aligned_by_their_burst
     );
     let run = RunReader::open(&case.run()).unwrap();
     assert!(!case.run().join("application").exists());
+    assert!(run.manifest().nodes[0].trace.unavailable.is_empty());
     let kinds: Vec<_> = run.read::<Tasks>().unwrap().rows().collect();
     let kind = |pid: u32| kinds.iter().find(|t| t.pid == Pid::new(pid)).unwrap().kind;
     assert_eq!([100, 101].map(kind), [TaskKind::Rank; 2]);
@@ -189,17 +190,37 @@ fn threads_with_equal_numbers_are_the_same_and_clocks_are_aligned_by_their_burst
         1
     );
     assert_eq!(run.read::<Communicators>().unwrap().len(), 2);
+    // From the first region to the end of the last one.
+    let phase = &run.manifest().phases[0];
+    assert_eq!((phase.begin_ns, phase.end_ns), (moved(1), moved(19_999)));
 }
 
 #[test]
 fn ranks_without_numbers_are_bound_in_order_to_the_processes_of_their_name() {
     let case = Case::new();
-    let imported = case.import(&kernel(true), &both(5, 6)).unwrap();
+    // A helper of the same name ran less.
+    let mut text = kernel(true);
+    for (at, from, to) in [
+        (100, "swapper:0", "solver:90"),
+        (200, "solver:90", "swapper:0"),
+    ] {
+        let ((from, pid), (to, next)) =
+            (from.split_once(':').unwrap(), to.split_once(':').unwrap());
+        writeln!(
+            text,
+            "  {from}-{pid} [006] d..2. 1.000{at}: sched_switch: prev_comm={from} prev_pid={pid} prev_prio=120 \
+             prev_state=S ==> next_comm={to} next_pid={next} next_prio=120"
+        )
+        .unwrap();
+    }
+    let imported = case.import(&text, &both(5, 6)).unwrap();
     assert!(!imported.joined.unwrap().by_number);
     let run = RunReader::open(&case.run()).unwrap();
     let calls = run.read::<Calls>().unwrap();
     let threads: Vec<u32> = calls.rows().map(|c| c.thread.get()).collect();
     assert_eq!(threads, [100, 101]);
+    let sheets = run.manifest().ranks.iter().map(|sheet| sheet.process);
+    assert!(sheets.eq([100, 101].map(|pid| Some(Pid::new(pid)))));
     let losses = run.manifest().losses.entries();
     let entry = losses
         .iter()
@@ -210,6 +231,37 @@ fn ranks_without_numbers_are_bound_in_order_to_the_processes_of_their_name() {
     let (text, _) = Case::new().refused(&kernel(true), &three);
     let what = "it has 2 processes named solver, the program's trace has 3 ranks, and the numbers of their threads differ";
     assert_eq!(text, format!("import /kernel.txt: {what}"));
+}
+
+#[test]
+fn processes_are_those_of_the_kernel_trace() {
+    let mut text = kernel(true);
+    for (thread, process) in [
+        ("swapper-0", "-----"),
+        ("solver-100", "99"),
+        ("solver-101", "101"),
+        ("daemon-200", "99"),
+        ("other-", "300"),
+    ] {
+        let with = |line: &str| {
+            let (first, rest) = line.split_once(" [").unwrap_or((line, ""));
+            match first.trim().starts_with(thread) {
+                true => format!("{first} ({process:>7}) [{rest}\n"),
+                false => format!("{line}\n"),
+            }
+        };
+        text = text.lines().map(with).collect();
+    }
+    let case = Case::new();
+    case.import(&text, &both(100, 101)).unwrap();
+    let run = RunReader::open(&case.run()).unwrap();
+    let sheets = run.manifest().ranks.iter().map(|sheet| sheet.process);
+    assert!(sheets.eq([99, 101].map(|pid| Some(Pid::new(pid)))));
+    let tasks = run.read::<Tasks>().unwrap();
+    let kind = |pid: u32| tasks.rows().find(|t| t.pid == Pid::new(pid)).unwrap().kind;
+    // Another thread of the process of rank 0.
+    assert_eq!(kind(200), TaskKind::Program);
+    assert_eq!([100, 101].map(kind), [TaskKind::Rank; 2]);
 }
 
 #[test]

@@ -7,14 +7,12 @@ mod otf2_file;
 mod otf2_print;
 
 use common::*;
-use idlewave_formats::import::{ImportError, Imported, Subject};
+use idlewave_formats::import::{Imported, Subject};
 use idlewave_run::RunReader;
 use idlewave_run::tables::*;
 use idlewave_units::{NodeId, Rank};
-use otf2_file::{Archive, COMPRESSION, Out, SUBSTRATE};
+use otf2_file::{Archive, BARRIER, CHUNK, IRECV, MAIN, Out, SEND, WAIT};
 use otf2_print::{Rows, kinds, listed, rows};
-use proptest::prelude::*;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -239,184 +237,6 @@ fn either_byte_order_gives_the_run_that_was_worked_out_by_hand() {
     );
 }
 
-/// The error of an archive that was changed, and its next step.
-fn refused(change: impl FnOnce(&mut Archive)) -> (ImportError, String) {
-    let dir = tempfile::tempdir().unwrap();
-    let mut archive = Archive::new(false);
-    change(&mut archive);
-    let anchor = archive.write(dir.path());
-    let to = dir.path().join("run");
-    let error = back(&anchor, &to).unwrap_err();
-    assert!(!to.exists(), "half a run is left");
-    let next = error.next_step();
-    (error, next)
-}
-
-#[test]
-fn archives_that_cannot_be_read_are_refused_with_a_next_step() {
-    let (error, next) = refused(|archive| archive.remove("a.def"));
-    assert!(error.to_string().contains("there is no "), "{error}");
-    assert!(next.contains("NAME.def"), "{next}");
-    let (error, next) = refused(|archive| {
-        archive.remove("a/10.evt");
-        archive.remove("a/11.evt");
-    });
-    assert!(error.to_string().contains("events are missing"), "{error}");
-    assert!(next.contains("directory NAME"), "{next}");
-    let (error, next) = refused(|archive| archive.file("a.otf2")[COMPRESSION] = 2);
-    assert!(error.to_string().contains("compressed"), "{error}");
-    assert!(next.contains("without compression"), "{next}");
-    let (error, next) = refused(|archive| archive.file("a.otf2")[SUBSTRATE] = 2);
-    assert!(error.to_string().contains("SIONlib"), "{error}");
-    assert!(next.contains("without SIONlib"), "{next}");
-    for (name, at) in [
-        ("a.otf2", 15),
-        ("a.def", 19),
-        ("a.def", 0),
-        ("a/11.def", 1),
-        ("a/11.def", 19),
-    ] {
-        let (error, _) = refused(|archive| archive.file(name)[at] ^= 0x0f);
-        assert!(
-            matches!(error, ImportError::Damaged { .. }),
-            "{name} {at}: {error}"
-        );
-    }
-    // Definitions without a clock.
-    let (error, _) = refused(|archive| archive.file("a.def")[18] = 2);
-    assert!(
-        error.to_string().contains("how fast the clock ticks"),
-        "{error}"
-    );
-    let (error, _) = refused(|archive| archive.file("a/10.evt")[1 << 18] = 9);
-    assert!(
-        error
-            .to_string()
-            .ends_with("no chunk begins here at byte 262144"),
-        "{error}"
-    );
-    // A length that leads beyond a chunk that is whole.
-    let (error, _) = refused(|archive| {
-        let file = archive.file("a/10.evt");
-        let end = (1 << 18) - 11;
-        file[end..end + 11]
-            .copy_from_slice(&[120, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255]);
-        file[200..end].fill(5);
-        let start = file.iter().position(|b| *b == 13).unwrap();
-        file[start + 2..end].fill(0);
-        file[start + 2] = 120;
-        file[start + 3..start + 12].fill(255);
-    });
-    assert!(
-        error.to_string().contains("goes beyond its chunk"),
-        "{error}"
-    );
-}
-
-#[test]
-fn directories_are_asked_for_the_one_archive_that_they_hold() {
-    let dir = tempfile::tempdir().unwrap();
-    let to = dir.path().join("run");
-    let empty = dir.path().join("empty");
-    fs::create_dir(&empty).unwrap();
-    let error = back(&empty, &to).unwrap_err();
-    assert!(error.to_string().contains("OTF2 archive"), "{error}");
-    let anchor = Archive::new(false).write(dir.path());
-    fs::copy(&anchor, dir.path().join("b.otf2")).unwrap();
-    let error = back(dir.path(), &to).unwrap_err();
-    assert!(
-        error.to_string().contains("several OTF2 archives"),
-        "{error}"
-    );
-    fs::remove_file(dir.path().join("b.otf2")).unwrap();
-    assert!(back(dir.path(), &to).is_ok());
-}
-
-#[test]
-fn what_is_cut_or_missing_is_in_the_ledger() {
-    let ledger = |change: &dyn Fn(&mut Archive)| {
-        let dir = tempfile::tempdir().unwrap();
-        let mut archive = Archive::new(false);
-        change(&mut archive);
-        let anchor = archive.write(dir.path());
-        let (imported, run) = imported(&anchor, &dir.path().join("run"));
-        let mut found = entries(&imported.losses);
-        assert_eq!(
-            found.pop().unwrap(),
-            "who had the CPUs, interrupts and wake-ups x1"
-        );
-        (found, run.read::<Calls>().unwrap().len())
-    };
-    let cut = |archive: &mut Archive| {
-        let file = archive.file("a/11.evt");
-        let length = file.len();
-        file.truncate(length - 20);
-    };
-    let (found, calls) = ledger(&cut);
-    assert_eq!(
-        found,
-        [
-            "files of events that are cut short x1",
-            "events that the definitions announce and the files lack x2",
-            "calls of MPI that do not end x1"
-        ]
-    );
-    assert_eq!(calls, 4);
-    let (found, calls) = ledger(&|archive: &mut Archive| archive.remove("a/11.evt"));
-    assert_eq!(
-        found,
-        [
-            "files of events that are missing x1",
-            "events that the definitions announce and the files lack x12"
-        ]
-    );
-    assert_eq!(calls, 2);
-    let (found, _) = ledger(&|archive: &mut Archive| archive.remove("a/10.def"));
-    assert_eq!(found, ["locations without local definitions x1"]);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(120))]
-
-    /// What is read of changed bytes is a run whose rows lie in its time.
-    #[test]
-    fn no_bytes_are_too_strange(
-        big: bool,
-        file in 0..6_usize,
-        changes in prop::collection::vec((0..1_000_usize, any::<u8>()), 1..4),
-        cut in prop::option::weighted(0.2, 0..1_000_usize),
-    ) {
-        let dir = tempfile::tempdir().unwrap();
-        let mut archive = Archive::new(big);
-        let bytes = &mut archive.0[file].1;
-        for (at, value) in changes {
-            let length = bytes.len();
-            bytes[at % length] = value;
-        }
-        if let Some(cut) = cut {
-            let length = bytes.len();
-            bytes.truncate(cut % length);
-        }
-        let anchor = archive.write(dir.path());
-        let to = dir.path().join("run");
-        if back(&anchor, &to).is_ok() {
-            let run = RunReader::open(&to).unwrap();
-            let phase = &run.manifest().phases[0];
-            for call in run.read::<Calls>().unwrap().rows() {
-                prop_assert!(phase.begin_ns <= call.begin_ns);
-                prop_assert!(call.begin_ns <= call.end_ns && call.end_ns <= phase.end_ns);
-            }
-            for end in run.read::<Transfers>().unwrap().rows() {
-                prop_assert!(end.posted_ns <= end.completed_ns.unwrap_or(u64::MAX));
-            }
-            run.read::<Marks>().unwrap();
-            run.read::<Communicators>().unwrap();
-        } else {
-            prop_assert!(!to.exists());
-        }
-    }
-}
-
 #[test]
 fn ranks_between_two_groups_are_those_of_the_other_group() {
     let dir = tempfile::tempdir().unwrap();
@@ -431,9 +251,7 @@ fn ranks_between_two_groups_are_those_of_the_other_group() {
     more.record(43, |f| {
         f.numbers(&[7, 0, 2, 3, 0, 0]);
     });
-    let file = archive.file("a.def");
-    file.pop();
-    file.extend(&more.end()[18..]);
+    archive.append("a.def", more);
     // The send of rank 0 goes to rank 0 of the other group.
     let file = archive.file("a/10.evt");
     let send = [14, 7, 1, 1, 0, 1, 5, 1, 64];
@@ -453,4 +271,172 @@ fn ranks_between_two_groups_are_those_of_the_other_group() {
         .map(|member| (member.comm, member.rank.get()))
         .collect();
     assert_eq!(members, [(0, 0), (0, 1), (1, 0), (1, 1)]);
+}
+
+#[test]
+fn ranks_are_places_in_the_largest_group_of_locations_and_of_equal_ones_in_the_first() {
+    for (group, members, first_rank) in [
+        (9, &[11, 10][..], 10),
+        (9, &[11, 10, 10], 11),
+        (9, &[11], 10),
+        // The group that the archive has already is number 0, and this one takes its place.
+        (0, &[11, 10], 11),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut archive = Archive::new(false);
+        let mut more = Out::records(false, 0);
+        more.record(18, |f| {
+            f.numbers(&[group, 0]).u8(0).number(members.len() as u64);
+            f.numbers(members).u8(4).u8(4).number(0);
+        });
+        archive.append("a.def", more);
+        let (_, run) = imported(&archive.write(dir.path()), &dir.path().join("run"));
+        // Location 11 alone posts a receive.
+        let calls = run.read::<Calls>().unwrap();
+        let names = run.read::<Operations>().unwrap().name;
+        let receives = calls
+            .rows()
+            .find(|call| names[call.operation as usize] == "MPI_Irecv");
+        let expected = u32::from(first_rank == 10);
+        assert_eq!(receives.unwrap().rank, Rank::new(expected), "{members:?}");
+    }
+}
+
+#[test]
+fn calls_and_messages_of_a_thread_that_belongs_to_no_rank_are_counted_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = Archive::new(false);
+    let mut more = Out::records(false, 0);
+    more.record(14, |f| {
+        f.numbers(&[12, 10]).u8(1).numbers(&[6, 7]);
+    });
+    archive.append("a.def", more);
+    let mut other = Out::records(false, 0);
+    other.at(1_100).single(12, SEND).record(15, |f| {
+        f.numbers(&[1, 0, 6, 32, 9]);
+    });
+    other.at(1_200).single(13, SEND);
+    other.at(1_300).single(12, WAIT).single(16, 9);
+    other.at(1_400).single(13, WAIT);
+    archive.0.push(("a/12.evt".to_owned(), other.end()));
+    archive
+        .0
+        .push(("a/12.def".to_owned(), Out::records(false, 0).end()));
+    let (imported, run) = imported(&archive.write(dir.path()), &dir.path().join("run"));
+    assert_eq!(
+        entries(&imported.losses),
+        [
+            "calls and messages of threads that belong to no rank x3",
+            "who had the CPUs, interrupts and wake-ups x1"
+        ]
+    );
+    Rows::of(&run).same_as(&story());
+    // Threads of ranks come first.
+    let kinds = run.read::<Tasks>().unwrap().kind;
+    assert_eq!(kinds, [TaskKind::Rank, TaskKind::Rank, TaskKind::Program]);
+}
+
+/// Appends a barrier of MPI_COMM_WORLD in the numbers of rank 0.
+fn barrier(out: &mut Out, begin: u64, end: u64) {
+    out.at(begin).single(12, BARRIER).record(23, |f| {
+        f.u8(0).number(0).none().numbers(&[0, 0]);
+    });
+    out.at(end).single(13, BARRIER);
+}
+
+/// Rank 0 gets a thread, location 12, that comes after its first one in all lists: it starts requests 8
+/// and 9, which the first one completes, and calls the first barrier.
+fn two_threads() -> Archive {
+    let mut archive = Archive::new(false);
+    let mut more = Out::records(false, 0);
+    more.record(14, |f| {
+        f.numbers(&[12, 10]).u8(1).numbers(&[9, 0]);
+    });
+    archive.append("a.def", more);
+    let mut second = Out::records(false, 0);
+    second.at(1_100).single(12, IRECV).single(17, 8);
+    second.at(1_200).single(13, IRECV);
+    second.at(1_210).single(12, SEND).record(15, |f| {
+        f.numbers(&[1, 0, 6, 32, 9]);
+    });
+    second.at(1_220).single(13, SEND);
+    barrier(&mut second, 1_300, 1_400);
+    archive.0.push(("a/12.evt".to_owned(), second.end()));
+    archive
+        .0
+        .push(("a/12.def".to_owned(), Out::records(false, 0).end()));
+    let mut first = Out::records(false, 0);
+    first.at(1_000).single(12, MAIN);
+    first.at(1_500).single(12, WAIT).single(16, 9);
+    first.at(1_550).record(19, |f| {
+        f.numbers(&[1, 0, 7, 16, 8]);
+    });
+    first.at(1_600).single(13, WAIT);
+    barrier(&mut first, 1_700, 1_800);
+    first.at(1_900).single(13, MAIN);
+    *archive.file("a/10.evt") = first.end();
+    archive
+}
+
+#[test]
+fn what_one_thread_starts_another_may_complete() {
+    let dir = tempfile::tempdir().unwrap();
+    let anchor = two_threads().write(dir.path());
+    let (imported, run) = imported(&anchor, &dir.path().join("run"));
+    assert_eq!(
+        entries(&imported.losses),
+        ["who had the CPUs, interrupts and wake-ups x1"]
+    );
+    let ends: Vec<_> = Rows::of(&run)
+        .ends
+        .into_iter()
+        .filter(|end| end.0 == 0)
+        .collect();
+    assert_eq!(
+        ends,
+        [
+            (0, false, 1, 7, 16, 1_100, 1_500, 1_600),
+            (0, true, 1, 6, 32, 1_210, 1_500, 1_600),
+        ]
+    );
+    let threads = run.manifest().ranks[0].threads.clone();
+    let transfers = run.read::<Transfers>().unwrap();
+    let posted = transfers.rows().filter(|end| end.rank == Rank::new(0));
+    assert!(posted.map(|end| end.thread).eq([threads[1]; 2]));
+    // Collectives are numbered in order of time, not of threads.
+    let calls = run.read::<Calls>().unwrap();
+    let barriers: Vec<_> = calls
+        .rows()
+        .filter(|call| call.rank == Rank::new(0) && call.sequence.is_some())
+        .map(|call| (call.sequence, call.begin_ns, call.thread))
+        .collect();
+    assert_eq!(
+        barriers,
+        [(Some(0), 1_300, threads[1]), (Some(1), 1_700, threads[0])]
+    );
+}
+
+#[test]
+fn threads_that_cannot_be_read_with_the_others_are_in_the_ledger() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = two_threads();
+    // Of chunks of 16 MiB, there are eight in memory.
+    archive.file("a.otf2")[CHUNK..CHUNK + 8].copy_from_slice(&(16_u64 << 20).to_le_bytes());
+    let mut more = Out::records(false, 0);
+    for location in 13..21 {
+        more.record(14, |f| {
+            f.numbers(&[location, 10]).u8(1).numbers(&[0, 0]);
+        });
+    }
+    archive.append("a.def", more);
+    let anchor = archive.write(dir.path());
+    let (imported, _) = imported(&anchor, &dir.path().join("run"));
+    assert_eq!(
+        entries(&imported.losses),
+        [
+            "locations without local definitions x8",
+            "threads beyond those of their process that could be read together x2",
+            "who had the CPUs, interrupts and wake-ups x1"
+        ]
+    );
 }

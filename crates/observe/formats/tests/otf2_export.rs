@@ -5,29 +5,14 @@
 
 mod common;
 mod otf2_print;
-mod small_run;
 
 use common::*;
-use idlewave_formats::export::{Export, ExportError, Format};
+use idlewave_run::RunReader;
 use idlewave_run::tables::*;
-use idlewave_run::{RunReader, SourceKind};
 use idlewave_units::{Bytes, Pid, Rank};
-use otf2_print::{Rows, listed, region, rows};
+use otf2_print::{Rows, exported, listed, regions, rows};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
-/// Exports a run into a directory; `None` where the library is not installed.
-fn exported(run: &RunReader, to: &Path) -> Option<(PathBuf, Export)> {
-    match try_export(run, Format::Otf2, to) {
-        Ok(export) => Some((to.join("traces.otf2"), export)),
-        Err(error @ ExportError::Library { .. }) => {
-            skip(&error.to_string());
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
+use std::path::Path;
 
 /// Locations of ranks have the number of the rank in their lower half.
 fn rank(location: u64) -> u32 {
@@ -318,138 +303,111 @@ proptest! {
     }
 }
 
-/// Enter and leave of the regions that are listed of a location: name and time.
-fn regions(listing: &str, location: u64) -> Vec<(bool, String, u64)> {
-    let mut found = Vec::new();
-    for line in listing.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        if let ["ENTER" | "LEAVE", of, time, ..] = words[..] {
-            if of == location.to_string() {
-                found.push((words[0] == "ENTER", region(line), time.parse().unwrap()));
-            }
-        }
-    }
-    found
-}
-
+/// Of a million that overlap, each end would write all others again.
 #[test]
-fn what_took_the_cpu_of_a_rank_is_a_region_of_it() {
+fn regions_that_lie_too_deep_in_others_are_left_out_and_in_the_ledger() {
     let dir = tempfile::tempdir().unwrap();
-    let run = RunReader::open(&small_run::run(dir.path())).unwrap();
+    let mark = |begin, end| Mark {
+        rank: Some(Rank::new(0)),
+        node: NODE,
+        thread: Pid::new(100),
+        name: "same".to_owned(),
+        begin_ns: begin,
+        end_ns: Some(end),
+    };
+    let run = write(&dir.path().join("run"), two_ranks(), |run| {
+        let nested = (0..1_030).map(|n| mark(1_000 + n, 9_000 - n));
+        let rows = nested.chain([mark(9_500, 9_600)]);
+        run.write_table(&table::<Marks>(rows)).unwrap();
+    });
     let Some((anchor, export)) = exported(&run, &dir.path().join("out")) else {
         return;
     };
-    let losses = entries(&export.losses);
-    assert!(
-        losses.contains(&"wake-ups and migrations x2".to_owned()),
-        "{losses:?}"
+    assert_eq!(
+        entries(&export.losses),
+        ["regions that lie too deep in others x6"]
+    );
+    let back_to = dir.path().join("back");
+    back(&anchor, &back_to).unwrap();
+    let found = Rows::of(&RunReader::open(&back_to).unwrap()).marks;
+    let mut expected = Rows::of(&run).marks;
+    expected.retain(|mark| !(2_024..9_000).contains(&mark.2));
+    assert_eq!(found, expected);
+}
+
+/// The ranks are 1 and 2 of three: nothing was recorded of rank 0.
+#[test]
+fn what_belongs_to_ranks_or_communicators_that_are_not_listed_is_in_the_ledger() {
+    use Direction::{Receive, Send};
+    let dir = tempfile::tempdir().unwrap();
+    let mut manifest = two_ranks();
+    for (number, sheet) in (1..).zip(&mut manifest.ranks) {
+        (sheet.rank, sheet.threads) = (Rank::new(number), vec![Pid::new(100 + number)]);
+    }
+    let run = write(&dir.path().join("run"), manifest, |run| {
+        let operations = (0..).zip(OPERATIONS);
+        let operations = operations.map(|(id, (name, class))| operation(id, name, class));
+        run.write_table(&table::<Operations>(operations)).unwrap();
+        let members = (0..3).map(|rank| Communicator {
+            comm: 0,
+            member: rank,
+            rank: Rank::new(rank),
+            key: 0,
+        });
+        run.write_table(&table::<Communicators>(members)).unwrap();
+        let calls = [
+            call(1, 1, 1_000, 1_100),
+            call(1, 3, 1_200, 1_300),
+            call(1, 4, 1_400, 1_500),
+            Call {
+                comm: Some(7),
+                ..collective(call(1, 7, 1_600, 1_700), 0, None, (8, 8))
+            },
+            call(2, 3, 1_000, 1_200),
+        ];
+        run.write_table(&table::<Calls>(calls)).unwrap();
+        let of = |rank, peer, end| Transfer {
+            rank: Rank::new(rank),
+            thread: Pid::new(100 + rank),
+            peer: Some(Rank::new(peer)),
+            ..end
+        };
+        let transfers = [
+            of(1, 2, end(0, Send, 1, [1_000, 1_000, 1_100])),
+            of(1, 0, end(0, Send, 2, [1_000, 1_000, 1_100])),
+            of(1, 0, end(0, Receive, 3, [1_200, 1_200, 1_300])),
+            Transfer {
+                completed_ns: None,
+                ..of(1, 2, end(0, Receive, 4, [1_400, 1_400, 1_500]))
+            },
+            of(2, 1, end(0, Receive, 1, [1_000, 1_000, 1_200])),
+        ];
+        run.write_table(&table::<Transfers>(transfers)).unwrap();
+    });
+    let Some((anchor, export)) = exported(&run, &dir.path().join("out")) else {
+        return;
+    };
+    assert_eq!(
+        entries(&export.losses),
+        [
+            "collectives whose communicator has no list of members x1",
+            "messages whose other rank is not known x2",
+            "messages without an end x1",
+            "ranks that the run does not list x1",
+        ]
     );
     let Some(listing) = listed(&anchor, &["-Werror"]) else {
         return;
     };
-    // The story has a rank that enters its barrier while it has no CPU: times are whole all the same.
-    let mut taken: BTreeMap<String, u64> = BTreeMap::new();
-    let mut open: Vec<(String, u64)> = Vec::new();
-    for (enters, name, time) in regions(&listing, 0) {
-        if enters {
-            open.push((name, time));
-            continue;
-        }
-        let (last, begin) = open.pop().unwrap();
-        assert_eq!(last, name, "regions do not lie within each other");
-        *taken.entry(name).or_default() += time - begin;
-    }
-    assert!(open.is_empty());
-    for (name, ns) in [
-        ("timer tick", 300),
-        ("virtio3-tx (irq)", 900),
-        ("RCU (softirq)", 300),
-        ("cr\"ond (task)", 1_500),
-        ("reschedule (ipi)", 200),
-        ("compute", 5_000),
-        ("MPI_Barrier", 100),
-    ] {
-        assert_eq!(taken.get(name), Some(&ns), "{name}");
-    }
-    // They are no marks of the program.
-    back(&anchor, &dir.path().join("back")).unwrap();
-    let found = RunReader::open(&dir.path().join("back")).unwrap();
-    let names = found.read::<Marks>().unwrap().name;
-    assert!(names.iter().all(|name| !name.contains('(')), "{names:?}");
-    assert!(names.iter().any(|name| name == "compute"), "{names:?}");
-}
-
-#[test]
-fn only_what_ran_while_a_thread_was_preempted_took_its_cpu() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut manifest = two_ranks();
-    manifest.ranks.truncate(1);
-    let run = write(&dir.path().join("run"), manifest, |run| {
-        let tasks = [
-            task(0, "swapper", TaskKind::Idle),
-            task(7, "kworker/0:1", TaskKind::Kernel),
-            task(9, "indexd", TaskKind::User),
-            task(100, "app", TaskKind::Rank),
-        ];
-        run.write_table(&table::<Tasks>(tasks)).unwrap();
-        use EndReason::{Preempted, Sleeping};
-        let bursts = [
-            // It sleeps: indexd takes nothing from it.
-            burst(0, 100, 1_000, 2_000, Sleeping),
-            burst(0, 9, 2_000, 2_500, Sleeping),
-            // It is preempted twice in a row, and goes on on the other CPU meanwhile.
-            burst(0, 100, 2_500, 3_000, Preempted),
-            burst(0, 7, 3_000, 3_100, Sleeping),
-            burst(0, 9, 3_100, 3_700, Sleeping),
-            burst(0, 0, 3_700, 5_000, Preempted),
-            burst(1, 100, 3_400, 5_000, Preempted),
-        ];
-        run.write_table(&table::<Bursts>(bursts)).unwrap();
-        let sources = [
-            source(0, SourceKind::Irq, "eth0"),
-            source(1, SourceKind::Softirq, "NET_RX"),
-        ];
-        run.write_table(&table::<Sources>(sources)).unwrap();
-        let interrupts = [
-            interrupt(0, 1, 100, 4_000, 4_400, 0),
-            interrupt(1, 1, 100, 4_100, 4_300, 1),
-        ];
-        run.write_table(&table::<Interrupts>(interrupts)).unwrap();
-        let mark = Mark {
-            rank: Some(Rank::new(0)),
-            node: NODE,
-            thread: Pid::new(100),
-            name: "solve".to_owned(),
-            begin_ns: 1_000,
-            // Within the softirq: the clocks differ.
-            end_ns: Some(4_200),
-        };
-        run.write_table(&table::<Marks>([mark])).unwrap();
-    });
-    let Some((anchor, _)) = exported(&run, &dir.path().join("out")) else {
-        return;
-    };
-    let Some(listing) = listed(&anchor, &["-Werror"]) else {
-        return;
-    };
-    let found: Vec<String> = regions(&listing, 0)
-        .into_iter()
-        .map(|(enters, name, time)| format!("{} {name} {time}", if enters { '+' } else { '-' }))
-        .collect();
-    let expected = "\
-+ solve 1000
-+ kworker/0:1 (kernel thread) 3000
-- kworker/0:1 (kernel thread) 3100
-+ indexd (task) 3100
-- indexd (task) 3400
-+ eth0 (irq) 4000
-+ NET_RX (softirq) 4100
-- NET_RX (softirq) 4200
-- eth0 (irq) 4200
-- solve 4200
-+ eth0 (irq) 4200
-+ NET_RX (softirq) 4200
-- NET_RX (softirq) 4300
-- eth0 (irq) 4400";
-    assert_eq!(found.join("\n"), expected);
+    // In the archive they are ranks 0 and 1.
+    let found = rows(&listing, rank, |ticks| ticks);
+    assert_eq!(
+        found.ends,
+        [
+            (0, true, 1, 1, 1_001, 1_000, 1_000, 1_100),
+            (1, false, 0, 1, 1_001, 1_000, 1_000, 1_200)
+        ]
+    );
+    assert!(found.collectives.is_empty());
+    assert!(!listing.contains("UNKNOWN"), "{listing}");
 }

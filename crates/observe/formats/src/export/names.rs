@@ -19,6 +19,14 @@ pub(crate) struct Names {
     findings: Vec<String>,
 }
 
+/// A name with its class, unless they are the same.
+pub(crate) fn of_class(name: &str, class: &str) -> String {
+    match name == class {
+        true => name.to_owned(),
+        false => format!("{name} ({class})"),
+    }
+}
+
 impl Names {
     pub(crate) fn of(run: &RunReader, findings: Option<&Findings>) -> Result<Self, ExportError> {
         let tasks = run.read::<Tasks>()?;
@@ -34,10 +42,7 @@ impl Names {
             operations: run.read::<Operations>()?.name,
             findings: sources_found
                 .iter()
-                .map(|source| match source.name == source.kind.label() {
-                    true => source.name.clone(),
-                    false => format!("{} ({})", source.name, source.kind.label()),
-                })
+                .map(|source| of_class(&source.name, source.kind.label()))
                 .collect(),
         })
     }

@@ -39,7 +39,7 @@ use gathered::Gathered;
 use idlewave_run::Ledger;
 use idlewave_run::tables::*;
 use idlewave_sys::files;
-use lane::Lane;
+use lane::{Ended, Lane};
 use library::Library;
 use regions::Regions;
 use std::fs;
@@ -72,10 +72,11 @@ pub(super) fn write(job: &Job<'_>) -> Result<Export, ExportError> {
 fn gather(job: &Job<'_>) -> Result<Gathered, ExportError> {
     let findings = job.run.findings()?;
     let names = Names::of(job.run, findings.as_ref())?;
+    let survey = Survey::of(job, &names)?;
     let mut gathered = Gathered {
-        survey: Survey::of(job, &names)?,
+        comms: Comms::of(job, &survey)?,
+        survey,
         regions: Regions::default(),
-        comms: Comms::of(job.run)?,
         records: Sorter::new(job.output),
         losses: Ledger::default(),
     };
@@ -84,7 +85,7 @@ fn gather(job: &Job<'_>) -> Result<Gathered, ExportError> {
     (job.progress)(0.3);
     taken::gather(job, &names, &mut gathered)?;
     (job.progress)(0.5);
-    not_exported(job, &mut gathered.losses);
+    not_exported(job, &mut gathered);
     Ok(gathered)
 }
 
@@ -96,17 +97,19 @@ fn events(
 ) -> Result<Vec<u64>, ExportError> {
     let records = std::mem::replace(&mut gathered.records, Sorter::new(job.output));
     let (all, mut done) = (records.len().max(1), 0);
-    let mut counts = vec![0; gathered.survey.locations.len()];
-    let (mut outlived, mut split, mut open) = (0, 0, 0);
+    // `None` where no file was written.
+    let mut counts = vec![None; gathered.survey.locations.len()];
+    let mut total = Ended::default();
     let mut lane: Option<(u32, Lane<'_>)> = None;
     let survey = &gathered.survey;
     let mut end = |lane: Option<(u32, Lane<'_>)>| -> Result<(), ExportError> {
         if let Some((object, lane)) = lane {
             let ended = lane.end()?;
-            counts[object as usize] = ended.events;
-            outlived += ended.outlived;
-            split += ended.split;
-            open += ended.open;
+            counts[object as usize] = Some(ended.events);
+            total.outlived += ended.outlived;
+            total.split += ended.split;
+            total.open += ended.open;
+            total.too_deep += ended.too_deep;
         }
         Ok(())
     };
@@ -132,69 +135,81 @@ fn events(
     end(lane)?;
     // Readers expect a file for each location.
     for (location, count) in survey.locations.iter().zip(&counts) {
-        if *count == 0 {
+        if count.is_none() {
             archive.events(location.number)?.close()?;
         }
         archive.local_definitions(location.number)?;
     }
     archive.end_of_locations()?;
-    not_nested(&mut gathered.losses, outlived, split, open);
-    Ok(counts)
+    not_nested(&mut gathered.losses, &total);
+    Ok(counts.into_iter().map(Option::unwrap_or_default).collect())
 }
 
 /// Enters regions that do not lie within each other as those of an archive must.
-fn not_nested(losses: &mut Ledger, outlived: u64, split: u64, open: u64) {
-    losses.enter(
-        "marked regions that end within a call",
-        outlived,
-        "they end with the call",
-        "export to csv: table `marks`",
-    );
-    losses.enter(
-        "marked regions that last longer than one that they begin in",
-        split,
-        "each is two regions, before and after the end of that one",
-        "export to csv: table `marks`",
-    );
-    losses.enter(
-        "regions that were never left",
-        open,
-        "they end with the last event of their thread",
-        "export to csv: table `marks`",
-    );
+fn not_nested(losses: &mut Ledger, total: &Ended) {
+    for (what, count, consequence) in [
+        (
+            "marked regions that end within a call",
+            total.outlived,
+            "they end with the call",
+        ),
+        (
+            "marked regions that last longer than one that they begin in",
+            total.split,
+            "each is two regions, before and after the end of that one",
+        ),
+        (
+            "regions that were never left",
+            total.open,
+            "they end with the last event of their thread",
+        ),
+        (
+            "regions that lie too deep in others",
+            total.too_deep,
+            "the archive lacks them",
+        ),
+    ] {
+        losses.enter(what, count, consequence, "export to csv");
+    }
 }
 
 /// Enters what no record of OTF2 can hold, or this export leaves out.
-fn not_exported(job: &Job<'_>, losses: &mut Ledger) {
-    let rows = |name: &str| {
-        let tables = &job.run.manifest().tables;
-        tables.iter().find(|t| t.name == name).map_or(0, |t| t.rows)
-    };
-    let csv = "export to csv";
-    for (what, count, consequence) in [
+fn not_exported(job: &Job<'_>, gathered: &mut Gathered) {
+    let no_records = "an archive has no records for them";
+    for (what, tables, consequence) in [
         (
             "wake-ups and migrations",
-            rows(Wakeups::NAME) + rows(Migrations::NAME),
-            "an archive has no records for them",
+            [Wakeups::NAME, Migrations::NAME],
+            no_records,
         ),
         (
             "detours and fixed work seen from user space",
-            rows(Detours::NAME) + rows(Quanta::NAME),
-            "an archive has no records for them",
+            [Detours::NAME, Quanta::NAME],
+            no_records,
         ),
         (
             "readings of counters",
-            rows(TaskTimes::NAME) + rows(Counters::NAME),
+            [TaskTimes::NAME, Counters::NAME],
             "they are sums over time, not events",
         ),
         (
             "late steps and waits that the analysis found",
-            rows(LateSteps::NAME) + rows(Waits::NAME),
+            [LateSteps::NAME, Waits::NAME],
             "readers of archives find waits themselves; they do not know the causes",
         ),
     ] {
-        losses.enter(what, count, consequence, csv);
+        let all = job.run.manifest().tables.iter();
+        let rows = all.filter(|t| tables.contains(&t.name.as_str()));
+        let rows = rows.map(|t| t.rows).sum();
+        let losses = &mut gathered.losses;
+        losses.enter(what, rows, consequence, "export to csv");
     }
+    gathered.losses.enter(
+        "ranks that the run does not list",
+        gathered.survey.gaps(),
+        "those above them have lower numbers in the archive",
+        "export to csv",
+    );
 }
 
 /// The files of the archive, the one to open first.

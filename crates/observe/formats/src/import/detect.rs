@@ -186,6 +186,11 @@ fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
     if perfetto::is_trace(start) {
         return Ok(Format::Kernel(Recorder::Perfetto));
     }
+    if otf2::is_part(start) {
+        let next = "give the archive's NAME.otf2, or the directory that holds it";
+        let reason = "it is only a part of an OTF2 archive";
+        return Err((reason.to_owned(), next.to_owned()));
+    }
     let reason = match start.contains(&0) {
         true => "it has no known format",
         false => "none of its first lines is an event with a CPU and a time",
@@ -227,6 +232,7 @@ mod tests {
                 .0
                 .contains("none of its first lines")
         );
+        assert!(refused(b"\x03\x42\0\0").1.contains("NAME.otf2"));
         assert!(refused(b"\0\x01\x02").0.contains("no known format"));
     }
 }

@@ -26,7 +26,9 @@
 //! world         ranks, nodes and communicators
 //! requests      operations of MPI that are not complete
 //! lane          what a location is in the middle of
+//! process       the locations of a process, side by side
 //! build         from events to rows
+//! messages      ends of messages, and their requests
 //! losses        the ledger
 //! finish        the end of the run
 //! ```
@@ -41,11 +43,13 @@ mod finish;
 mod lane;
 mod local;
 mod losses;
+mod messages;
+mod process;
 mod records;
 mod requests;
 mod world;
 
-pub(super) use anchor::{inside, is_anchor};
+pub(super) use anchor::{inside, is_anchor, is_part};
 pub(super) use losses::OF_ITS_KERNEL;
 
 use crate::import::ask::Ask;
@@ -56,14 +60,7 @@ use anchor::Anchor;
 use build::Build;
 use definitions::Definitions;
 use idlewave_run::RunWriter;
-use local::Local;
-use records::{Next, Records};
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::Ordering;
-
-/// Events between two looks at the stop flag.
-const LOOK: u64 = 1 << 16;
 
 /// Fills a run from an archive and closes it. The ledger says what the archive lacks and what of it
 /// has no place in a run.
@@ -80,51 +77,10 @@ pub(super) fn read(ask: &Ask<'_>, anchor: &Path, run: RunWriter) -> Result<Impor
         let option = ["--program".to_owned(), name.clone()];
         build.app.run.manifest.command.extend(option);
     }
-    let all: u64 = definitions.locations.values().map(|l| l.events).sum();
-    for process in build.processes(&definitions) {
-        let mut requests = BTreeMap::new();
-        for location in process {
-            location_events(ask, &anchor, &mut build, location, &mut requests, all)?;
-        }
-        build.end_process(requests)?;
+    for process in std::mem::take(&mut build.processes) {
+        process::read(ask, &anchor, &mut build, &process)?;
     }
     build.finish(&anchor, name)
-}
-
-/// Reads the events of a location.
-fn location_events(
-    ask: &Ask<'_>,
-    anchor: &Anchor,
-    build: &mut Build,
-    location: u64,
-    requests: &mut requests::Requests,
-    all: u64,
-) -> Result<(), ImportError> {
-    let local = Local::read(anchor, location)?;
-    build.losses.local(local.is_some());
-    let local = local.unwrap_or_default();
-    let Some(mut records) = Records::open(anchor, location)? else {
-        return build.no_events(location);
-    };
-    let mut lane = build.lane(location, local);
-    loop {
-        match records.next()? {
-            Next::Event(time, event) => build.take(&mut lane, requests, time, &event)?,
-            Next::End => break,
-            Next::Cut => {
-                build.losses.cut += 1;
-                break;
-            }
-        }
-        if build.events % LOOK == 0 {
-            (ask.progress)((build.events as f64 / all.max(1) as f64).min(1.0));
-            // The flag carries no data, so no ordering is needed.
-            if ask.stop.load(Ordering::Relaxed) {
-                return Err(ImportError::Interrupted);
-            }
-        }
-    }
-    build.end(lane)
 }
 
 /// The name of the program. An archive is of one, so there is no other to ask for.

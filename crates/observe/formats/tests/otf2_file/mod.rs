@@ -7,6 +7,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Bytes of the header of a chunk.
+const HEADER: usize = 18;
+
 /// Bytes of a file.
 pub struct Out {
     pub bytes: Vec<u8>,
@@ -141,6 +144,13 @@ impl Archive {
         &mut found.unwrap().1
     }
 
+    /// Appends records to a file, before the mark of its end.
+    pub fn append(&mut self, name: &str, mut more: Out) {
+        let file = self.file(name);
+        file.pop();
+        file.extend(&more.end()[HEADER..]);
+    }
+
     pub fn remove(&mut self, name: &str) {
         self.0.retain(|(n, _)| n != name);
     }
@@ -155,7 +165,8 @@ impl Archive {
     }
 }
 
-/// Bytes of the anchor: substrate and compression.
+/// Bytes of the anchor: size of chunks of events, substrate, compression.
+pub const CHUNK: usize = 12;
 pub const SUBSTRATE: usize = 28;
 pub const COMPRESSION: usize = 29;
 

@@ -1,13 +1,14 @@
-//! What the real library finds in an archive, by otf2-print, as rows of a run.
+//! Archives that the real library writes, and what it finds in one, by otf2-print, as rows of a run.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
-use crate::common::skip;
+use crate::common::{skip, try_export};
+use idlewave_formats::export::{Export, ExportError, Format};
 use idlewave_run::RunReader;
 use idlewave_run::tables::*;
 use idlewave_units::{Bytes, Rank};
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// One call: rank, function, start, end.
@@ -93,6 +94,18 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &[T], expected: &[T])
     let differs = found.iter().zip(expected).find(|(a, b)| a != b);
     assert_eq!(differs, None, "{what}");
     assert_eq!(found.len(), expected.len(), "{what}");
+}
+
+/// Exports a run into a directory; `None` where the library is not installed.
+pub fn exported(run: &RunReader, to: &Path) -> Option<(PathBuf, Export)> {
+    match try_export(run, Format::Otf2, to) {
+        Ok(export) => Some((to.join("traces.otf2"), export)),
+        Err(error @ ExportError::Library { .. }) => {
+            skip(&error.to_string());
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// What otf2-print lists of an archive, which it must accept without a word on standard error;
@@ -207,8 +220,22 @@ pub fn rows(listing: &str, rank: impl Fn(u64) -> u32, ns: impl Fn(u64) -> u64) -
     rows.sorted()
 }
 
+/// Enter and leave of the regions that are listed of a location: name and time.
+pub fn regions(listing: &str, location: u64) -> Vec<(bool, String, u64)> {
+    let mut found = Vec::new();
+    for line in listing.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let ["ENTER" | "LEAVE", of, time, ..] = words[..] {
+            if of == location.to_string() {
+                found.push((words[0] == "ENTER", region(line), time.parse().unwrap()));
+            }
+        }
+    }
+    found
+}
+
 /// The name of the region of a line; it may have quotes in it.
-pub fn region(line: &str) -> String {
+fn region(line: &str) -> String {
     let (_, name) = line.split_once("Region: \"").unwrap();
     name.rsplit_once("\" <").unwrap().0.to_owned()
 }

@@ -108,14 +108,8 @@ pub fn complete_ranks(manifest: &mut Manifest, size: u32) {
     // The size is untrusted: no more than MPI programs have.
     let all = (0..size.min(MOST_RANKS)).map(Rank::new);
     let missing: Vec<Rank> = all.filter(|rank| !known.contains(rank)).collect();
-    manifest.ranks.extend(missing.iter().map(|&rank| RankSheet {
-        rank,
-        node: NodeId::new(0),
-        cpu: None,
-        threads: Vec::new(),
-        process: None,
-        priority: None,
-    }));
+    let sheets = missing.iter().copied().map(RankSheet::unrecorded);
+    manifest.ranks.extend(sheets);
     manifest.ranks.sort_by_key(|sheet| sheet.rank);
     let missing: Vec<String> = missing.iter().map(Rank::to_string).collect();
     let mut names = missing

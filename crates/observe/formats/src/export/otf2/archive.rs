@@ -2,7 +2,7 @@
 
 use super::library::{FlushCallbacks, Library, RawArchive, RawDefinitions, RawEvents};
 use crate::export::ExportError;
-use crate::otf2;
+use crate::otf2::{self, Message};
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::io;
@@ -60,15 +60,6 @@ pub(super) enum Event {
         received: u64,
     },
     CollectiveRequest(u64),
-}
-
-/// One end of a message; ranks are those in the communicator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Message {
-    pub peer: u32,
-    pub comm: u32,
-    pub tag: u32,
-    pub bytes: u64,
 }
 
 /// The events of a location.

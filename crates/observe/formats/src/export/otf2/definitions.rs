@@ -4,7 +4,7 @@ use super::archive::{Archive, Definitions};
 use super::gathered::Gathered;
 use crate::export::{ExportError, Job};
 use crate::otf2;
-use idlewave_units::{NodeId, Rank};
+use idlewave_units::NodeId;
 use std::collections::HashMap;
 use std::ffi::CString;
 
@@ -110,18 +110,14 @@ fn comms(
         .map(|&(_, first)| number(first))
         .collect();
     to.group(0, none, otf2::GROUP_OF_LOCATIONS, &all)?;
-    // In a run without some ranks, those that are there close up.
-    let places: HashMap<Rank, u64> = survey.ranks.keys().copied().zip(0..).collect();
     let mut written = 1;
-    for (&comm, members) in &gathered.comms.members {
-        let place = |rank: &Rank| places.get(rank).copied();
-        let members: Vec<u64> = members.iter().filter_map(place).collect();
-        to.group(comm + 1, none, otf2::GROUP_OF_RANKS, &members)?;
+    for (group, (&comm, members)) in (1..).zip(&gathered.comms.members) {
+        to.group(group, none, otf2::GROUP_OF_RANKS, members)?;
         let (name, parent) = match comm {
             0 => (texts.id("MPI_COMM_WORLD")?, otf2::NONE),
             comm => (texts.id(&format!("communicator {comm}"))?, 0),
         };
-        to.comm(comm, name, comm + 1, parent)?;
+        to.comm(comm, name, group, parent)?;
         written += 2;
     }
     Ok(written)

@@ -3,6 +3,11 @@
 use super::archive::{Event, Events};
 use super::record::{CALL, Record, kind};
 use crate::export::ExportError;
+use std::collections::HashMap;
+
+/// Regions that are open at once in a location; deeper ones are left out. Each region that ends may
+/// split all that are open within it.
+const DEEPEST: usize = 1_024;
 
 /// A region that is open.
 #[derive(Clone, Copy)]
@@ -17,11 +22,11 @@ struct Frame {
 /// A location that is being written.
 pub(super) struct Lane<'a> {
     events: Events<'a>,
-    count: u64,
-    outlived: u64,
-    split: u64,
+    ended: Ended,
     now: u64,
     open: Vec<Frame>,
+    /// Regions that began deeper than [`DEEPEST`] and have not ended: how many, by region.
+    too_deep: HashMap<u32, u64>,
     /// The CPU that the thread lost, and the region of what has it.
     lost: Option<u32>,
     taken: Option<u32>,
@@ -29,6 +34,7 @@ pub(super) struct Lane<'a> {
 }
 
 /// How a location ended.
+#[derive(Default)]
 pub(super) struct Ended {
     pub events: u64,
     /// Regions that ended within a call that began in them, and end with it.
@@ -37,17 +43,18 @@ pub(super) struct Ended {
     pub split: u64,
     /// Regions that were never left.
     pub open: u64,
+    /// Regions that began deeper than [`DEEPEST`].
+    pub too_deep: u64,
 }
 
 impl<'a> Lane<'a> {
     pub(super) fn on(events: Events<'a>) -> Self {
         Self {
             events,
-            count: 0,
-            outlived: 0,
-            split: 0,
+            ended: Ended::default(),
             now: 0,
             open: Vec::new(),
+            too_deep: HashMap::new(),
             lost: None,
             taken: None,
             interrupts: Vec::new(),
@@ -55,7 +62,7 @@ impl<'a> Lane<'a> {
     }
 
     fn write(&mut self, event: Event) -> Result<(), ExportError> {
-        self.count += 1;
+        self.ended.events += 1;
         self.events.write(self.now, event)
     }
 
@@ -72,7 +79,13 @@ impl<'a> Lane<'a> {
                     self.write(Event::Leave(region))?;
                 }
                 match record.kind {
-                    kind::ENTER => self.enter(record.what, record.tag == CALL)?,
+                    kind::ENTER if self.open.len() < DEEPEST => {
+                        self.enter(record.what, record.tag == CALL)?;
+                    }
+                    kind::ENTER => {
+                        *self.too_deep.entry(record.what).or_default() += 1;
+                        self.ended.too_deep += 1;
+                    }
                     _ => self.leave(record.what)?,
                 }
                 let again = |&region| self.write(Event::Enter(region));
@@ -106,27 +119,30 @@ impl<'a> Lane<'a> {
     }
 
     fn enter(&mut self, region: u32, is_call: bool) -> Result<(), ExportError> {
-        let ended = false;
         self.open.push(Frame {
             region,
             is_call,
-            ended,
+            ended: false,
         });
         self.write(Event::Enter(region))
     }
 
     fn leave(&mut self, region: u32) -> Result<(), ExportError> {
+        if let Some(left_out) = self.too_deep.get_mut(&region).filter(|count| **count > 0) {
+            *left_out -= 1;
+            return Ok(());
+        }
         let open = |frame: &Frame| frame.region == region && !frame.ended;
         let Some(at) = self.open.iter().rposition(open) else {
             return Ok(());
         };
         if self.open[at + 1..].iter().any(|frame| frame.is_call) {
-            self.outlived += 1;
+            self.ended.outlived += 1;
             self.open[at].ended = true;
             return Ok(());
         }
         let above = self.open.split_off(at + 1);
-        self.split += above.len() as u64;
+        self.ended.split += above.len() as u64;
         for frame in above.iter().rev() {
             self.write(Event::Leave(frame.region))?;
         }
@@ -156,16 +172,11 @@ impl<'a> Lane<'a> {
             self.write(Event::Leave(region))?;
         }
         self.end_of_taken()?;
-        let open = self.open.len() as u64;
+        self.ended.open = self.open.len() as u64;
         while let Some(frame) = self.open.pop() {
             self.write(Event::Leave(frame.region))?;
         }
         self.events.close()?;
-        Ok(Ended {
-            events: self.count,
-            outlived: self.outlived,
-            split: self.split,
-            open,
-        })
+        Ok(self.ended)
     }
 }

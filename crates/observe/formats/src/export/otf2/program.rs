@@ -40,6 +40,7 @@ struct Lost {
     /// Rows of ranks that the run does not list.
     unknown: u64,
     collectives: u64,
+    unlisted: u64,
     nonblocking: u64,
     comms: u64,
     iterations: u64,
@@ -54,6 +55,7 @@ pub(super) fn gather(job: &Job<'_>, names: &Names, to: &mut Gathered) -> Result<
     messages(job, to, &mut lost)?;
     marks(job, to, &mut lost)?;
     let csv = "export to csv";
+    let without = "the archive has the calls without root, bytes and communicator";
     for (what, count, consequence, advice) in [
         (
             "rows of ranks that the run does not list",
@@ -64,7 +66,13 @@ pub(super) fn gather(job: &Job<'_>, names: &Names, to: &mut Gathered) -> Result<
         (
             "collectives that OTF2 has no number for",
             lost.collectives,
-            "the archive has the calls without root, bytes and communicator",
+            without,
+            csv,
+        ),
+        (
+            "collectives whose communicator has no list of members",
+            lost.unlisted,
+            without,
             csv,
         ),
         (
@@ -86,13 +94,13 @@ pub(super) fn gather(job: &Job<'_>, names: &Names, to: &mut Gathered) -> Result<
             "export to csv: table `regions`",
         ),
         (
-            "sends whose receiver is not known",
+            "messages whose other rank is not known",
             lost.peers,
-            "the archive lacks them",
+            "the archive lacks the sends, and the ends of the receives",
             "export to csv: table `transfers`",
         ),
         (
-            "sends without an end",
+            "messages without an end",
             lost.freed,
             "the archive has their starts only",
             "none: the program freed their requests, or ended first",
@@ -151,7 +159,9 @@ fn calls(
         to.records.push(Record { tag: CALL, ..enter })?;
         let within = Within::of(&enter, &leave);
         if row.sequence.is_some() {
-            match collective(&row, name, to) {
+            let comms = &to.comms.members;
+            let listed = row.comm.is_some_and(|comm| comms.contains_key(&comm));
+            match collective(&row, name, to).filter(|_| listed) {
                 Some(end) => {
                     to.records.push(within.start(kind::COLLECTIVE_BEGIN))?;
                     let at = within.end(kind::COLLECTIVE_END);
@@ -162,6 +172,7 @@ fn calls(
                     })?;
                 }
                 None if class == OperationClass::StartCollective => {}
+                None if !listed => lost.unlisted += 1,
                 None => lost.collectives += 1,
             }
         } else {
@@ -177,9 +188,9 @@ fn calls(
         );
         if let Some(request) = row.request.filter(|_| starts) {
             lost.nonblocking += 1;
-            // Numbers of messages are even.
+            // Those of messages are even.
             to.records.push(Record {
-                request: 2 * request + 1,
+                request: request << 1 | 1,
                 ..within.start(kind::COLLECTIVE_REQUEST)
             })?;
         }
@@ -241,10 +252,12 @@ fn messages(job: &Job<'_>, to: &mut Gathered, lost: &mut Lost) -> Result<(), Exp
         };
         let peer = row.peer.and_then(|peer| to.comms.place(row.comm, peer));
         let sends = row.direction == Direction::Send;
+        let ended = row.completed_ns.is_some();
+        lost.peers += u64::from(peer.is_none() && (sends || ended));
         if sends && peer.is_none() {
-            lost.peers += 1;
             return Ok(());
         }
+        lost.freed += u64::from(!ended);
         let next = requests.entry(row.rank).or_insert(0);
         *next += 1;
         let message = |time, class, kind| Record {
@@ -266,7 +279,6 @@ fn messages(job: &Job<'_>, to: &mut Gathered, lost: &mut Lost) -> Result<(), Exp
                 to.records.push(message(time, class::COMPLETES, kind::RECV))
             }
             (true, completed) => {
-                lost.freed += u64::from(completed.is_none());
                 to.records
                     .push(message(row.posted_ns, class::STARTS, kind::ISEND))?;
                 completed.map_or(Ok(()), |time| {

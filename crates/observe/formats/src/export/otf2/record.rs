@@ -1,7 +1,8 @@
 //! What happened in a location, small enough to sort.
 
-use super::archive::{Event, Message};
+use super::archive::Event;
 use crate::export::sorter::Sorted;
+use crate::otf2::Message;
 use bytemuck::{Pod, Zeroable};
 
 /// Order of records of one time. Regions of no length stand between those that end and those that

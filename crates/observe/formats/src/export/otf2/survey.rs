@@ -148,6 +148,14 @@ impl Survey {
         Some(self.object(node, thread).unwrap_or(first))
     }
 
+    /// Ranks that are missing below the last one.
+    pub(super) fn gaps(&self) -> u64 {
+        let last = self.ranks.keys().next_back();
+        last.map_or(0, |last| {
+            u64::from(last.get()) + 1 - self.ranks.len() as u64
+        })
+    }
+
     /// The first location of a rank.
     pub(super) fn first(&self, rank: Rank) -> Option<u32> {
         self.ranks.get(&rank).map(|&(_, first)| first)

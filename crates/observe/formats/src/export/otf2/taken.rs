@@ -5,7 +5,7 @@ use super::gathered::Gathered;
 use super::record::{Record, class, kind};
 use super::regions::RegionKind;
 use crate::export::kernel::{self, Happened, Place, What, enter_inferred};
-use crate::export::names::Names;
+use crate::export::names::{Names, of_class};
 use crate::export::{ExportError, Job};
 use idlewave_run::SourceKind;
 use idlewave_run::tables::{EndReason, TaskKind};
@@ -68,7 +68,7 @@ impl Lost<'_> {
                     return Ok(());
                 };
                 let name = match self.names.source(source) {
-                    Some(source) => named(&source.name, source.kind.label()),
+                    Some(source) => of_class(&source.name, source.kind.label()),
                     None => "interrupt".to_owned(),
                 };
                 let region = to.regions.id(&name, RegionKind::Taken);
@@ -153,19 +153,11 @@ impl Lost<'_> {
         Some(match kind {
             _ if pid == Pid::IDLE => return None,
             Some(TaskKind::Idle) => return None,
-            Some(TaskKind::Kernel) => named(name, SourceKind::KernelThread.label()),
-            Some(TaskKind::Rank) => named(name, SourceKind::Rank.label()),
-            Some(TaskKind::Own) => named(name, SourceKind::Recorder.label()),
+            Some(TaskKind::Kernel) => of_class(name, SourceKind::KernelThread.label()),
+            Some(TaskKind::Rank) => of_class(name, SourceKind::Rank.label()),
+            Some(TaskKind::Own) => of_class(name, SourceKind::Recorder.label()),
             _ if name.is_empty() => format!("thread {pid}"),
-            _ => named(name, SourceKind::Task.label()),
+            _ => of_class(name, SourceKind::Task.label()),
         })
-    }
-}
-
-/// A name with its class, unless they are the same.
-fn named(name: &str, class: &str) -> String {
-    match name == class {
-        true => name.to_owned(),
-        false => format!("{name} ({class})"),
     }
 }

@@ -24,13 +24,13 @@ impl Comms {
     /// Declares a communicator by the trace's number for it, unless it is known. The first one is
     /// MPI_COMM_WORLD.
     pub(in crate::import) fn declare(&mut self, key: u64, members: impl IntoIterator<Item = Rank>) {
+        // One that is not listed for lack of room gets its number where it is used.
+        if self.rows.len() >= MOST_MEMBERS {
+            return;
+        }
         let Some(comm) = self.number(key) else {
             return;
         };
-        if self.rows.len() >= MOST_MEMBERS {
-            self.unlisted += 1;
-            return;
-        }
         for (member, rank) in (0..).zip(members) {
             self.rows.push(Communicator {
                 comm,
@@ -82,5 +82,25 @@ impl Comms {
             }
         }
         self.rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn communicators_that_are_only_used_are_numbered_up_to_a_limit() {
+        let mut comms = Comms::default();
+        comms.declare(7, [Rank::new(0)]);
+        for key in 100..100 + MOST {
+            assert_eq!(comms.of(key), Some((key - 99) as u32));
+        }
+        assert_eq!(comms.of(100 + MOST), None);
+        assert_eq!([7, 100].map(|key| comms.of(key)), [Some(0), Some(1)]);
+        assert_eq!(
+            (comms.unlisted, comms.finish([].into_iter()).len()),
+            (MOST, 1)
+        );
     }
 }

@@ -109,3 +109,41 @@ pub(in crate::import) fn is_collective(class: OperationClass) -> bool {
         AllToAll | FromRoot | Neighbour | Prefix | StartCollective | ToRoot
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_follows_from_the_name_and_else_from_what_the_trace_says() {
+        for (name, collective, expected) in [
+            ("MPI_Send_c", false, OperationClass::Send),
+            ("MPI_Neighbor_alltoall", true, OperationClass::Neighbour),
+            (
+                "MPI_Ineighbor_alltoall",
+                true,
+                OperationClass::StartCollective,
+            ),
+            ("MPI_Ibcast", false, OperationClass::StartCollective),
+            ("MPI_Inew", true, OperationClass::StartCollective),
+            ("MPI_New", true, OperationClass::AllToAll),
+            ("MPI_New", false, OperationClass::Other),
+            ("shmem_barrier", true, OperationClass::AllToAll),
+            ("MPI_Testall", false, OperationClass::Complete),
+        ] {
+            assert_eq!(class(name, collective), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_beyond_the_limit_share_the_last_row() {
+        let mut functions = Functions::default();
+        for number in 0..MOST_FUNCTIONS {
+            let (id, _) = functions.id(&format!("f{number}"), false);
+            assert_eq!(id, number);
+        }
+        assert_eq!(functions.id("one more", false).0, MOST_FUNCTIONS - 1);
+        assert_eq!(functions.id("f3", false).0, 3);
+        assert_eq!(functions.rows.len(), MOST_FUNCTIONS as usize);
+    }
+}

@@ -60,12 +60,9 @@ impl Threads {
             }
             if let Some(rank) = thread.rank {
                 let sheet = ranks.entry(rank).or_insert(RankSheet {
-                    rank,
                     node: thread.node,
-                    cpu: None,
-                    threads: Vec::new(),
                     process: Some(thread.process),
-                    priority: None,
+                    ..RankSheet::unrecorded(rank)
                 });
                 sheet.threads.push(thread.pid);
             }
@@ -78,14 +75,7 @@ impl Threads {
             });
         }
         for rank in (0..expected).map(Rank::new) {
-            ranks.entry(rank).or_insert(RankSheet {
-                rank,
-                node: NodeId::new(0),
-                cpu: None,
-                threads: Vec::new(),
-                process: None,
-                priority: None,
-            });
+            ranks.entry(rank).or_insert(RankSheet::unrecorded(rank));
         }
         (tasks, ranks.into_values().collect())
     }

@@ -26,6 +26,11 @@ pub(crate) fn is_anchor(start: &[u8]) -> bool {
     Bytes::of_file(start).and_then(|mut bytes| bytes.text()) == Some(b"OTF2")
 }
 
+/// Whether a file with these first bytes is one of an archive, be it the anchor or another.
+pub(crate) fn is_part(start: &[u8]) -> bool {
+    Bytes::of_file(start).is_some()
+}
+
 /// The anchors in a directory, in order of their names.
 pub(crate) fn inside(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();

@@ -3,17 +3,17 @@
 use super::anchor::Anchor;
 use super::clock::nanoseconds;
 use super::definitions::{Definitions, Region};
-use super::lane::{DEEPEST, Lane, MOST_ENDS, OpenCall};
+use super::lane::{DEEPEST, Lane, OpenCall};
 use super::local::Local;
 use super::losses::Losses;
-use super::records::{Collective, Event, Message};
-use super::requests::{self, Open, Requests};
+use super::records::{Collective, Event};
+use super::requests::{Open, Requests};
 use super::world::World;
 use crate::import::app::{App, Call, Thread, ThreadId};
 use crate::import::error::ImportError;
 use idlewave_run::RunWriter;
 use idlewave_run::tables::{Direction, TaskKind, Transfer};
-use idlewave_units::{Bytes, Pid, Rank};
+use idlewave_units::{Bytes, Pid};
 use std::collections::HashMap;
 
 /// A run that is being built.
@@ -21,21 +21,19 @@ pub(super) struct Build {
     pub app: App,
     pub ticks_per_second: u64,
     pub world: World,
-    /// Threads of the run by location.
-    threads: HashMap<u64, (ThreadId, Option<Rank>)>,
-    /// Events that the definitions announce, by location.
-    announced: HashMap<u64, u64>,
+    /// Locations by process, in the order in which they are read.
+    pub processes: Vec<Vec<u64>>,
+    /// Threads of the run by location, and the events that the definitions announce.
+    threads: HashMap<u64, (ThreadId, u64)>,
+    /// The sum of these.
+    announced: u64,
     regions: HashMap<u32, Region>,
     names: HashMap<u32, String>,
-    /// Number of the next request of a process.
-    next_request: u64,
     pub events: u64,
     /// Times of the first and the last event.
     pub span: Option<(u64, u64)>,
     /// Whether the clock of a location was corrected.
     pub corrected: bool,
-    /// Which thread of a rank called the last collective of a communicator.
-    collectives: HashMap<(Rank, u32), ThreadId>,
     pub losses: Losses,
 }
 
@@ -50,8 +48,8 @@ impl Build {
             what: what.to_owned(),
             next: "copy the whole archive again: its writer may have been killed".to_owned(),
         };
-        let ticks = definitions.clock.map(|clock| clock.ticks_per_second);
-        let ticks_per_second = ticks
+        let ticks_per_second = definitions
+            .ticks_per_second
             .filter(|ticks| *ticks > 0)
             .ok_or_else(|| lacks("the definitions do not say how fast the clock ticks"))?;
         if definitions.locations.is_empty() {
@@ -59,21 +57,21 @@ impl Build {
         }
         let mut app = App::begin(run)?;
         let world = World::of(definitions, &mut app);
+        let processes = world.processes(definitions);
         let used = definitions.regions.values().map(|region| region.name);
         let name = |number: u32| Some((number, definitions.text(number)?.to_owned()));
         let mut build = Self {
             app,
             ticks_per_second,
             world,
+            processes,
             threads: HashMap::new(),
-            announced: HashMap::new(),
+            announced: 0,
             names: used.filter_map(name).collect(),
             regions: definitions.regions.clone(),
-            next_request: 0,
             events: 0,
             span: None,
             corrected: false,
-            collectives: HashMap::new(),
             losses: Losses::default(),
         };
         build.add_threads(definitions);
@@ -81,12 +79,11 @@ impl Build {
     }
 
     fn add_threads(&mut self, definitions: &Definitions) {
-        let processes = self.world.processes(definitions);
-        let threads: usize = processes.iter().map(Vec::len).sum();
+        let threads: usize = self.processes.iter().map(Vec::len).sum();
         self.losses.no_threads = (definitions.locations.len() - threads) as u64;
-        for (process, locations) in (0..).zip(processes) {
+        for (process, locations) in (0..).zip(&self.processes) {
             let mut first = None;
-            for (place, number) in (0..).zip(locations) {
+            for (place, &number) in (0..).zip(locations) {
                 let Some(location) = definitions.locations.get(&number) else {
                     continue;
                 };
@@ -106,26 +103,27 @@ impl Build {
                         None => TaskKind::Program,
                     },
                 };
-                self.threads.insert(number, (self.app.add(thread), rank));
-                self.announced.insert(number, location.events);
+                let thread = self.app.add(thread);
+                self.threads.insert(number, (thread, location.events));
+                self.announced = self.announced.saturating_add(location.events);
             }
         }
     }
 
-    /// Locations by process, in the order in which they are read.
-    pub(super) fn processes(&self, definitions: &Definitions) -> Vec<Vec<u64>> {
-        self.world.processes(definitions)
+    /// The part of the archive that is read, from 0 to 1.
+    pub(super) fn share(&self) -> f64 {
+        (self.events as f64 / self.announced.max(1) as f64).min(1.0)
     }
 
     /// A location whose events come next.
     pub(super) fn lane(&mut self, location: u64, local: Local) -> Lane {
-        let (thread, rank) = self.threads[&location];
+        let (thread, announced) = self.threads[&location];
         self.corrected |= !local.offsets.is_empty();
         self.losses.files += 1;
         Lane {
-            location,
             thread,
-            rank,
+            announced,
+            rank: self.app.thread(thread).rank,
             local,
             now_ns: 0,
             events: 0,
@@ -136,41 +134,43 @@ impl Build {
     }
 
     /// A location has no file of events.
-    pub(super) fn no_events(&mut self, location: u64) -> Result<(), ImportError> {
-        let announced = self.announced.get(&location).copied().unwrap_or(0);
+    pub(super) fn no_events(&mut self, location: u64) {
+        let (_, announced) = self.threads[&location];
         self.losses.missing_files += u64::from(announced > 0);
-        self.losses.missing_events += announced;
-        Ok(())
+        self.losses.missing_events(announced);
     }
 
-    /// Takes an event.
-    pub(super) fn take(
-        &mut self,
-        lane: &mut Lane,
-        requests: &mut Requests,
-        ticks: u64,
-        event: &Event,
-    ) -> Result<(), ImportError> {
-        self.events += 1;
-        lane.events += 1;
+    /// The next event of a location is at this time of its clock.
+    pub(super) fn at(&mut self, lane: &mut Lane, ticks: u64) {
         let now_ns = nanoseconds(lane.local.offsets.correct(ticks), self.ticks_per_second);
         self.losses.backwards += u64::from(now_ns < lane.now_ns);
         lane.now_ns = now_ns.max(lane.now_ns);
         let (first, last) = self.span.get_or_insert((lane.now_ns, lane.now_ns));
         (*first, *last) = ((*first).min(lane.now_ns), (*last).max(lane.now_ns));
+    }
+
+    /// Takes the event that is now.
+    pub(super) fn take(
+        &mut self,
+        lane: &mut Lane,
+        requests: &mut Requests,
+        event: &Event,
+    ) -> Result<(), ImportError> {
+        self.events += 1;
+        lane.events += 1;
         match *event {
             Event::Enter(region) => self.enter(lane, lane.local.regions.global(region)),
             Event::Leave(region) => return self.leave(lane, lane.local.regions.global(region)),
             Event::Send(message) => return self.whole(lane, Direction::Send, message),
             Event::Recv(message) => return self.whole(lane, Direction::Receive, message),
             Event::Isend(message, request) => {
-                let end = self.message(lane, Direction::Send, message);
+                let end = self.message_of_call(lane, Direction::Send, message);
                 return self.start(lane, requests, request, end.map(Open::Send));
             }
             Event::IrecvRequest(request) => {
                 let open = lane.rank.map(|_| Open::Receive {
                     thread: self.app.thread(lane.thread).pid,
-                    posted_ns: begin_of(lane),
+                    posted_ns: lane.begin_ns(),
                 });
                 return self.start(lane, requests, request, open);
             }
@@ -179,16 +179,16 @@ impl Build {
                 return self.received(lane, requests, message, request);
             }
             Event::RequestCancelled(request) => {
-                requests.remove(&request);
+                requests.remove(request);
                 self.losses.cancelled += 1;
             }
             Event::CollectiveEnd(collective) => self.collective(lane, collective),
-            Event::CollectiveRequest(_) => self.number_request(lane),
-            Event::CollectiveComplete(_) => self.losses.nonblocking += 1,
+            Event::CollectiveRequest => requests.number(lane),
+            Event::CollectiveComplete => self.losses.nonblocking += 1,
             Event::CollectiveBegin | Event::RequestTest => {}
             Event::BufferFlush => self.losses.flushes += 1,
             Event::Metric => self.losses.metrics += 1,
-            Event::Other(_) => self.losses.others += 1,
+            Event::Other => self.losses.others += 1,
         }
         Ok(())
     }
@@ -299,136 +299,6 @@ impl Build {
         self.app.mark(lane.thread, name, begin_ns, end_ns)
     }
 
-    /// One end of a message, without the times of its completion; `None` if it has no place in a run.
-    fn message(
-        &mut self,
-        lane: &mut Lane,
-        direction: Direction,
-        message: Message,
-    ) -> Option<Transfer> {
-        let comm = lane.local.comms.global(message.comm);
-        let rank = lane.rank;
-        let number = rank.and_then(|rank| self.world.comm(comm, rank, &mut self.app));
-        let (Some(rank), Some(number)) = (rank, number) else {
-            self.losses.foreign += 1;
-            return None;
-        };
-        let peer = self.world.peer(comm, rank, message.peer);
-        self.losses.no_peer += u64::from(peer.is_none());
-        if let Some(call) = &mut lane.call {
-            call.comm = Some(number);
-        }
-        Some(Transfer {
-            rank,
-            thread: self.app.thread(lane.thread).pid,
-            direction,
-            comm: number,
-            peer,
-            // Tags of C are signed.
-            tag: message.tag as i32,
-            bytes: Some(Bytes::new(message.bytes)),
-            posted_ns: begin_of(lane),
-            wait_ns: None,
-            completed_ns: None,
-        })
-    }
-
-    /// A message that the call both starts and completes.
-    fn whole(
-        &mut self,
-        lane: &mut Lane,
-        direction: Direction,
-        message: Message,
-    ) -> Result<(), ImportError> {
-        match self.message(lane, direction, message) {
-            Some(end) => self.complete(lane, end),
-            None => Ok(()),
-        }
-    }
-
-    /// The present call completes an end of a message.
-    fn complete(&mut self, lane: &mut Lane, end: Transfer) -> Result<(), ImportError> {
-        let end = Transfer {
-            wait_ns: Some(begin_of(lane)),
-            completed_ns: Some(lane.now_ns),
-            ..end
-        };
-        match &mut lane.call {
-            Some(call) if call.ends.len() < MOST_ENDS => {
-                call.ends.push(end);
-                Ok(())
-            }
-            _ => self.app.transfer(end),
-        }
-    }
-
-    fn number_request(&mut self, lane: &mut Lane) {
-        if let Some(call) = &mut lane.call {
-            call.request = Some(self.next_request);
-        }
-        self.next_request += 1;
-    }
-
-    /// The present call starts an operation.
-    fn start(
-        &mut self,
-        lane: &mut Lane,
-        requests: &mut Requests,
-        request: u64,
-        open: Option<Open>,
-    ) -> Result<(), ImportError> {
-        self.number_request(lane);
-        let Some(open) = open else {
-            return Ok(());
-        };
-        let before = match requests.len() < requests::MOST {
-            true => requests.insert(request, open),
-            false => Some(open),
-        };
-        before.map_or(Ok(()), |before| self.never_completed(before))
-    }
-
-    fn sent(
-        &mut self,
-        lane: &mut Lane,
-        requests: &mut Requests,
-        request: u64,
-    ) -> Result<(), ImportError> {
-        match requests.remove(&request) {
-            Some(Open::Send(end)) => self.complete(lane, end),
-            _ => {
-                self.losses.not_started += 1;
-                Ok(())
-            }
-        }
-    }
-
-    fn received(
-        &mut self,
-        lane: &mut Lane,
-        requests: &mut Requests,
-        message: Message,
-        request: u64,
-    ) -> Result<(), ImportError> {
-        let open = requests.remove(&request);
-        // The call that completes it may complete others too: it has no communicator.
-        let comm = lane.call.as_ref().and_then(|call| call.comm);
-        let end = self.message(lane, Direction::Receive, message);
-        if let Some(call) = &mut lane.call {
-            call.comm = comm;
-        }
-        let Some(mut end) = end else {
-            return Ok(());
-        };
-        match open {
-            Some(Open::Receive { thread, posted_ns }) => {
-                (end.thread, end.posted_ns) = (thread, posted_ns);
-            }
-            _ => self.losses.not_started += 1,
-        }
-        self.complete(lane, end)
-    }
-
     fn collective(&mut self, lane: &mut Lane, collective: Collective) {
         let comm = lane.local.comms.global(collective.comm);
         let (Some(rank), Some(call)) = (lane.rank, &mut lane.call) else {
@@ -439,14 +309,10 @@ impl Build {
         call.root = self.world.root(comm, rank, collective.root);
         call.sent = Some(Bytes::new(collective.sent));
         call.received = Some(Bytes::new(collective.received));
-        if let Some(comm) = call.comm {
-            let last = self.collectives.insert((rank, comm), lane.thread);
-            self.losses.several_threads += u64::from(last.is_some_and(|last| last != lane.thread));
-        }
     }
 
     /// The events of a location end.
-    pub(super) fn end(&mut self, mut lane: Lane) -> Result<(), ImportError> {
+    pub(super) fn end(&mut self, lane: &mut Lane) -> Result<(), ImportError> {
         if let Some(call) = lane.call.take() {
             self.losses.open_calls += 1;
             for end in call.ends {
@@ -455,34 +321,16 @@ impl Build {
         }
         self.losses.too_deep += lane.too_deep;
         while let Some((number, begin_ns)) = lane.regions.pop() {
-            self.mark(&lane, number, begin_ns, None)?;
+            self.mark(lane, number, begin_ns, None)?;
         }
-        let announced = self.announced.get(&lane.location).copied().unwrap_or(0);
-        self.losses.missing_events += announced.saturating_sub(lane.events);
+        let missing = lane.announced.saturating_sub(lane.events);
+        self.losses.missing_events(missing);
         Ok(())
     }
 
     /// The events of a process end.
     pub(super) fn end_process(&mut self, requests: Requests) -> Result<(), ImportError> {
-        for open in requests.into_values() {
-            self.never_completed(open)?;
-        }
-        self.next_request = 0;
-        Ok(())
+        let mut left = requests.left();
+        left.try_for_each(|open| self.never_completed(open))
     }
-
-    fn never_completed(&mut self, open: Open) -> Result<(), ImportError> {
-        match open {
-            Open::Send(end) => self.app.transfer(end),
-            Open::Receive { .. } => {
-                self.losses.open_receives += 1;
-                Ok(())
-            }
-        }
-    }
-}
-
-/// Start of the present call, or the present time where there is none.
-fn begin_of(lane: &Lane) -> u64 {
-    lane.call.as_ref().map_or(lane.now_ns, |call| call.begin_ns)
 }

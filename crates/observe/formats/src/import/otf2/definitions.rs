@@ -3,12 +3,14 @@
 use super::anchor::Anchor;
 use super::bytes::Bytes;
 use super::chunks::Chunks;
+use super::losses::COPY;
 use crate::import::error::ImportError;
 use crate::otf2;
 use std::collections::{BTreeMap, HashMap};
 
 /// More locations count as damage.
 const MOST_LOCATIONS: usize = 1 << 20;
+
 /// Numbers of kinds of definitions (OTF2 3.0: otf2_global_definitions.h).
 mod code {
     pub(super) const CLOCK: u8 = 5;
@@ -26,12 +28,6 @@ mod code {
 
 /// Roles of collectives, besides barriers.
 const COLLECTIVES: std::ops::RangeInclusive<u8> = otf2::ONE_TO_ALL..=otf2::OTHER_COLLECTIVE;
-
-/// Ticks of the trace's clock.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ClockProperties {
-    pub ticks_per_second: u64,
-}
 
 /// A node of the system tree.
 #[derive(Debug)]
@@ -108,13 +104,14 @@ pub(super) enum Comm {
 /// All definitions that matter here, by their numbers.
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
-    pub clock: Option<ClockProperties>,
+    /// Of the clock of the archive.
+    pub ticks_per_second: Option<u64>,
     pub strings: HashMap<u32, String>,
     pub tree: HashMap<u32, TreeNode>,
     pub location_groups: BTreeMap<u32, LocationGroup>,
     pub locations: BTreeMap<u64, Location>,
     pub regions: HashMap<u32, Region>,
-    pub groups: HashMap<u32, Group>,
+    pub groups: BTreeMap<u32, Group>,
     pub comms: BTreeMap<u32, Comm>,
     /// Thread numbers of locations: properties may come before or after their location.
     threads: HashMap<u64, u32>,
@@ -129,7 +126,7 @@ impl Definitions {
                 "its definitions are missing: there is no {}",
                 path.display()
             ),
-            next: "copy the whole archive: NAME.otf2, NAME.def and the directory NAME".to_owned(),
+            next: COPY.to_owned(),
         };
         let mut file = Chunks::open(path.clone(), anchor.definition_chunk)?.ok_or_else(lacks)?;
         let mut found = Self::default();
@@ -152,10 +149,7 @@ impl Definitions {
 
     fn define(&mut self, kind: u8, fields: &mut Bytes<'_>) -> Option<()> {
         match kind {
-            code::CLOCK => {
-                let ticks_per_second = fields.u64()?;
-                self.clock = Some(ClockProperties { ticks_per_second });
-            }
+            code::CLOCK => self.ticks_per_second = Some(fields.u64()?),
             code::STRING => {
                 let number = fields.u32()?;
                 let text = String::from_utf8_lossy(fields.text()?).into_owned();

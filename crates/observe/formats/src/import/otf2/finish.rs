@@ -2,6 +2,7 @@
 
 use super::anchor::Anchor;
 use super::build::Build;
+use super::losses::COPY;
 use crate::import::app::{NodeFacts, Told};
 use crate::import::error::ImportError;
 use crate::import::imported::Imported;
@@ -19,8 +20,7 @@ impl Build {
                     "its events are missing: there are none in {}",
                     directory.display()
                 ),
-                next: "copy the whole archive: NAME.otf2, NAME.def and the directory NAME"
-                    .to_owned(),
+                next: COPY.to_owned(),
             });
         }
         let (begin_ns, end_ns) = self.span.unwrap_or_default();

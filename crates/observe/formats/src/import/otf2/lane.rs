@@ -8,12 +8,13 @@ use idlewave_units::{Bytes, Rank};
 /// Regions that may be open at once in a location; deeper ones are left out.
 pub(super) const DEEPEST: usize = 1_024;
 /// Ends of messages that a call may complete before they are written without its end.
-pub(super) const MOST_ENDS: usize = 1 << 16;
+pub(super) const MOST_ENDS: usize = 1 << 13;
 
 /// A location whose events are read.
 pub(super) struct Lane {
-    pub location: u64,
     pub thread: ThreadId,
+    /// Events that the definitions announce.
+    pub announced: u64,
     pub rank: Option<Rank>,
     pub local: Local,
     pub now_ns: u64,
@@ -23,6 +24,13 @@ pub(super) struct Lane {
     /// Regions that are open beyond [`DEEPEST`].
     pub too_deep: u64,
     pub call: Option<OpenCall>,
+}
+
+impl Lane {
+    /// Start of the present call, or the present time where there is none.
+    pub(super) fn begin_ns(&self) -> u64 {
+        self.call.as_ref().map_or(self.now_ns, |call| call.begin_ns)
+    }
 }
 
 /// A call of MPI that has not ended.

@@ -9,7 +9,7 @@ pub(in crate::import) const OF_ITS_KERNEL: &str = "who had the CPUs, interrupts 
 type Entry = (&'static str, u64, &'static str, &'static str);
 
 const LACKS: &str = "the run lacks them";
-const COPY: &str = "copy the whole archive: NAME.otf2, NAME.def and the directory NAME";
+pub(super) const COPY: &str = "copy the whole archive: NAME.otf2, NAME.def and the directory NAME";
 const WHOLE: &str = "trace the whole program";
 const VIEWER: &str = "look at them in a viewer of OTF2";
 const RECORD: &str = "record with `idlewave record`";
@@ -21,7 +21,7 @@ pub(super) struct Losses {
     pub files: u64,
     pub missing_files: u64,
     /// Events that the definitions announce and the files lack.
-    pub missing_events: u64,
+    missing_events: u64,
     /// Files that end within a record.
     pub cut: u64,
     /// Locations with local definitions, and without.
@@ -51,8 +51,8 @@ pub(super) struct Losses {
     pub no_peer: u64,
     /// Calls and messages of locations that belong to no rank.
     pub foreign: u64,
-    /// Collectives of a rank and communicator that followed one of another thread.
-    pub several_threads: u64,
+    /// Threads that were read after others of their process.
+    pub later_threads: u64,
 }
 
 impl Losses {
@@ -62,6 +62,11 @@ impl Losses {
             true => self.with_local += 1,
             false => self.without_local += 1,
         }
+    }
+
+    /// So many events that the definitions announce are not there.
+    pub(super) fn missing_events(&mut self, count: u64) {
+        self.missing_events = self.missing_events.saturating_add(count);
     }
 
     /// All of it, and what no archive has.
@@ -172,9 +177,9 @@ impl Losses {
                 "trace all ranks",
             ),
             (
-                "collectives of one communicator that several threads of a rank called",
-                self.several_threads,
-                "their order is that of the threads, so waits may go to the wrong ranks",
+                "threads beyond those of their process that could be read together",
+                self.later_threads,
+                "requests and communicators that they share with the others may be assigned wrongly",
                 RECORD,
             ),
         ]

@@ -7,6 +7,8 @@ use super::anchor::Anchor;
 use super::bytes::Bytes;
 use super::chunks::{Chunks, Head};
 use crate::import::error::ImportError;
+use crate::otf2::Message;
+
 /// Numbers of kinds of records (OTF2 3.0: OTF2_Buffer.h, otf2_events_int.h).
 mod code {
     pub(super) const TIME: u8 = 5;
@@ -29,15 +31,6 @@ mod code {
     pub(super) const METRIC: u8 = 31;
     pub(super) const COLLECTIVE_REQUEST: u8 = 85;
     pub(super) const COLLECTIVE_COMPLETE: u8 = 86;
-}
-
-/// One end of a message: a rank in the communicator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Message {
-    pub peer: u32,
-    pub comm: u32,
-    pub tag: u32,
-    pub bytes: u64,
 }
 
 /// The end of a collective.
@@ -65,12 +58,12 @@ pub(super) enum Event {
     RequestCancelled(u64),
     CollectiveBegin,
     CollectiveEnd(Collective),
-    CollectiveRequest(u64),
-    CollectiveComplete(u64),
+    CollectiveRequest,
+    CollectiveComplete,
     BufferFlush,
     Metric,
     /// Of another kind.
-    Other(u8),
+    Other,
 }
 
 /// What comes next in a file.
@@ -141,7 +134,7 @@ fn single(kind: u8) -> Option<fn(u64) -> Event> {
         code::IRECV_REQUEST => Event::IrecvRequest,
         code::REQUEST_TEST => |_| Event::RequestTest,
         code::REQUEST_CANCELLED => Event::RequestCancelled,
-        kind if code::OF_OPENMP.contains(&kind) => |_| Event::Other(code::OF_OPENMP[0]),
+        kind if code::OF_OPENMP.contains(&kind) => |_| Event::Other,
         _ => return None,
     })
 }
@@ -173,14 +166,9 @@ fn event(kind: u8, mut fields: Bytes<'_>) -> Option<Event> {
                 received: fields.u64()?,
             })
         }
-        code::COLLECTIVE_REQUEST => Event::CollectiveRequest(fields.u64()?),
-        code::COLLECTIVE_COMPLETE => {
-            // Operation, communicator, root, bytes sent and received.
-            fields.u8()?;
-            let _ = (fields.u32()?, fields.u32()?, fields.u64()?, fields.u64()?);
-            Event::CollectiveComplete(fields.u64()?)
-        }
+        code::COLLECTIVE_REQUEST => Event::CollectiveRequest,
+        code::COLLECTIVE_COMPLETE => Event::CollectiveComplete,
         code::METRIC => Event::Metric,
-        other => Event::Other(other),
+        _ => Event::Other,
     })
 }

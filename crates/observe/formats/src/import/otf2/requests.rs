@@ -1,11 +1,12 @@
 //! Operations of MPI that are not complete.
 
+use super::lane::Lane;
 use idlewave_run::tables::Transfer;
 use idlewave_units::Pid;
 use std::collections::BTreeMap;
 
 /// More requests of a process that are open at once count as never completed.
-pub(super) const MOST: usize = 1 << 20;
+const MOST: usize = 1 << 20;
 
 /// An operation that is not complete.
 #[derive(Clone, Debug)]
@@ -18,5 +19,38 @@ pub(super) enum Open {
     },
 }
 
-/// Open operations of a process by the trace's number of their request.
-pub(super) type Requests = BTreeMap<u64, Open>;
+/// Requests of a process.
+#[derive(Default)]
+pub(super) struct Requests {
+    /// Open operations by the trace's number of their request.
+    open: BTreeMap<u64, Open>,
+    started: u64,
+}
+
+impl Requests {
+    /// Numbers the request that the present call starts.
+    pub(super) fn number(&mut self, lane: &mut Lane) {
+        if let Some(call) = &mut lane.call {
+            call.request = Some(self.started);
+        }
+        self.started += 1;
+    }
+
+    /// Adds an operation. Returns one that will never complete: the last one with this number, or
+    /// this one if too many are open.
+    pub(super) fn insert(&mut self, request: u64, open: Open) -> Option<Open> {
+        match self.open.len() < MOST {
+            true => self.open.insert(request, open),
+            false => Some(open),
+        }
+    }
+
+    pub(super) fn remove(&mut self, request: u64) -> Option<Open> {
+        self.open.remove(&request)
+    }
+
+    /// What is still open, by the numbers of the requests.
+    pub(super) fn left(self) -> impl Iterator<Item = Open> {
+        self.open.into_values()
+    }
+}

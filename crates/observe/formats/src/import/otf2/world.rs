@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 /// System trees are not deeper; a longer way up goes in a circle.
 const DEEPEST: usize = 64;
+
 /// A group of ranks. Many communicators may have the same.
 struct Ranks {
     all: Vec<Rank>,
@@ -69,13 +70,12 @@ impl World {
 
     /// The group of all ranks in the order of MPI_COMM_WORLD: locations of MPI, by their places.
     fn find_ranks(&mut self, definitions: &Definitions) {
-        let all = definitions.groups.values();
-        let mut all: Vec<_> = all
+        let all = definitions.groups.values().rev();
+        // Rightly there is one; of several, the largest, and of these the first.
+        let group = all
             .filter(|group| group.is_mpi && group.kind == GroupKind::Locations)
-            .collect();
-        // Rightly there is one.
-        all.sort_by_key(|group| std::cmp::Reverse(group.members.len()));
-        for (rank, location) in (0..).zip(all.first().into_iter().flat_map(|g| &g.members)) {
+            .max_by_key(|group| group.members.len());
+        for (rank, location) in (0..).zip(group.into_iter().flat_map(|g| &g.members)) {
             if let Some(sheet) = definitions.locations.get(location) {
                 let rank = Rank::new(rank);
                 self.locations.insert(*location, rank);
