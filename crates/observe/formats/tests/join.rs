@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_formats::import::{Ask, ImportError, Imported, import};
+use idlewave_formats::import::{Ask, ImportError, Imported, Program, import};
 use idlewave_run::tables::*;
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RunReader, RunWriter};
@@ -98,6 +98,7 @@ fn both(first: u32, second: u32) -> Vec<Value> {
 struct Case {
     dir: tempfile::TempDir,
     offset: Option<i64>,
+    asked: Program,
 }
 
 impl Case {
@@ -105,6 +106,7 @@ impl Case {
         Self {
             dir: tempfile::tempdir().unwrap(),
             offset: None,
+            asked: Program::Busiest,
         }
     }
 
@@ -122,8 +124,11 @@ impl Case {
             fs::write(file, trace.to_string()).unwrap();
         }
         let to = self.run();
+        let command = ["idlewave", "import", "kernel.txt"].map(str::to_owned);
         import(&Ask {
             app: &app,
+            command: &command,
+            program: &self.asked,
             app_offset: self.offset,
             progress: &|share| assert!((0.0..=1.0).contains(&share), "{share}"),
             ..Ask::new(&file, &to)
@@ -310,6 +315,36 @@ fn traces_in_the_wrong_places_are_refused() {
     let (text, next) = case.refused(&kernel(true), &hosts);
     assert!(text.contains("ran on 2 hosts"), "{text}");
     assert!(next.contains("kernel trace's host"), "{next}");
+}
+
+#[test]
+fn the_program_has_the_name_that_its_own_trace_gives_it() {
+    // The kernel knows it by the name of its threads.
+    let kernel = kernel(true).replace("solver", "pt_main_thread");
+    let command = |asked: Program| {
+        let case = Case {
+            asked,
+            ..Case::new()
+        };
+        case.import(&kernel, &both(100, 101)).unwrap();
+        let run = RunReader::open(&case.run()).unwrap();
+        let told = run.manifest().command[3..].to_vec();
+        let ranks = run.read::<Tasks>().unwrap();
+        let ranks = ranks.rows().filter(|t| t.kind == TaskKind::Rank).count();
+        (told, ranks)
+    };
+    let told = ["--program", "solver"].map(str::to_owned).to_vec();
+    assert_eq!(command(Program::Busiest), (told, 2));
+    // Those two words are in the command then.
+    let again = "solver".parse().unwrap();
+    assert_eq!(command(again), (vec![], 2));
+    let case = Case {
+        asked: "other".parse().unwrap(),
+        ..Case::new()
+    };
+    let (text, next) = case.refused(&kernel, &both(100, 101));
+    assert!(text.contains("belongs to `other`"), "{text}");
+    assert!(next.ends_with("--program: solver"), "{next}");
 }
 
 #[test]
