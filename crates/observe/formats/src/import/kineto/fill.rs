@@ -4,7 +4,6 @@ use crate::import::app::{self, App, NodeFacts, Thread, Told};
 use crate::import::ask::Ask;
 use crate::import::error::ImportError;
 use crate::import::imported::Imported;
-use crate::import::kernel::Program;
 use crate::import::kineto::MOST_RANKS;
 use crate::import::kineto::collectives::{Found, calls, is_message};
 use crate::import::kineto::head::Group;
@@ -330,20 +329,7 @@ impl Build {
                 .into_owned(),
             name => name.to_owned(),
         };
-        match ask.program {
-            // So that the manifest says which one it is, and the command gives the same run again.
-            Program::Busiest => {
-                let option = ["--program".to_owned(), name.clone()];
-                self.app.run.manifest.command.extend(option);
-            }
-            Program::Named(asked) if *asked == name => {}
-            asked => {
-                return Err(ImportError::NoProgram {
-                    asked: asked.to_string(),
-                    busiest: vec![name],
-                });
-            }
-        }
+        self.app.named(ask, &name)?;
         let (begin_ns, end_ns) = self.span.unwrap_or((0, 0));
         let wall = Nanos::from_nanos(end_ns.saturating_sub(begin_ns));
         let hosts = self.hosts.iter().enumerate();
