@@ -3,7 +3,7 @@
 use crate::import::error::ImportError;
 use idlewave_run::tables::{Bursts, Table, Task, TaskKind, Tasks};
 use idlewave_run::{Ledger, Manifest, RankSheet, RunReader};
-use idlewave_units::{NodeId, Pid};
+use idlewave_units::{NodeId, Pid, counted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -119,9 +119,10 @@ impl People {
             return Err(ImportError::Lacks {
                 path: path.to_owned(),
                 what: format!(
-                    "it has {count} processes named {name}, the program's trace has {} ranks, and the \
-                     numbers of their threads differ",
-                    firsts.len()
+                    "it has {} named {name}, the program's trace has {}, and the numbers of their \
+                     threads differ",
+                    counted(count, "process"),
+                    counted(firsts.len(), "rank")
                 ),
                 next: "record both traces of the same run, the kernel's from before its start"
                     .to_owned(),

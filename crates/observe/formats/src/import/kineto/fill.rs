@@ -141,21 +141,21 @@ impl Build {
                 rank_in_name(file).unwrap_or(at as u64)
             }
         };
-        let refused = |reason: String, next: &str| ImportError::Format {
-            path: file.to_owned(),
-            reason,
-            next: next.to_owned(),
-        };
         if rank >= MOST_RANKS || world > MOST_RANKS {
-            let reason = format!("no program has a rank {rank} of {world}");
-            return Err(refused(reason, "give traces of torch.profiler"));
+            return Err(ImportError::Format {
+                path: file.to_owned(),
+                reason: format!("no program has a rank {rank} of {world}"),
+                next: "give traces of torch.profiler".to_owned(),
+            });
         }
         self.world = self.world.max(world as u32).max(rank as u32 + 1);
         match self.files.insert(rank as u32, file.to_owned()) {
-            Some(other) => Err(refused(
-                format!("rank {rank} is in {} too", other.display()),
-                "give one trace for each rank, all of the same cycle of the profiler",
-            )),
+            Some(other) => Err(ImportError::Together {
+                path: file.to_owned(),
+                reason: format!("rank {rank} is in {} too", other.display()),
+                next: "give one trace for each rank, all of the same cycle of the profiler"
+                    .to_owned(),
+            }),
             None => Ok(rank as u32),
         }
     }
