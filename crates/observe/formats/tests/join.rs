@@ -194,6 +194,9 @@ fn threads_with_equal_numbers_are_the_same_and_clocks_are_aligned_by_their_burst
         1
     );
     assert_eq!(run.read::<Communicators>().unwrap().len(), 2);
+    // From the first region to the end of the last one.
+    let phase = &run.manifest().phases[0];
+    assert_eq!((phase.begin_ns, phase.end_ns), (moved(1), moved(19_999)));
 }
 
 #[test]
@@ -210,6 +213,9 @@ fn ranks_without_numbers_are_bound_in_order_to_the_processes_of_their_name() {
         .iter()
         .find(|l| l.what == "ranks bound to processes by name and order");
     assert_eq!(entry.unwrap().count, 2);
+    // One number in common may be chance.
+    let imported = Case::new().import(&kernel(true), &both(101, 6)).unwrap();
+    assert!(!imported.joined.unwrap().by_number);
     let mut three = both(5, 6);
     three.push(program(2, 7, SECOND, (4_000.0, 15_000.0), "node1"));
     let (text, _) = Case::new().refused(&kernel(true), &three);

@@ -80,6 +80,8 @@ fn calls_and_marks_are_those_that_the_json_module_finds() {
         assert_eq!(ours, theirs);
     }
     assert_eq!(imported.events, events);
+    let waited = "collectives whose thread seems to have waited for them";
+    assert_eq!(lost(&imported, waited), 48);
 }
 
 #[test]

@@ -122,6 +122,10 @@ fn a_trace_that_is_cut_short_is_read_up_to_the_cut() {
         (told.events, lost(&told, "files that are cut short")),
         (2, 1)
     );
+    let (said, next) = refused(&[text[..text.find("\"ph\"").unwrap()].to_owned()]);
+    let before = "it is cut short before its first operator, annotation or kernel";
+    assert_eq!(said, format!("import /0.json: {before}"));
+    assert!(next.contains("copy the file again"), "{next}");
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("rank0.json.gz");
     let mut packer = GzEncoder::new(Vec::new(), Compression::none());

@@ -80,7 +80,6 @@ pub(super) fn read(
     let mut head = Head::default();
     let mut sink = Sink {
         event: Event::default(),
-        events: 0,
         failed: None,
         take,
         meter: &meter,
@@ -94,28 +93,26 @@ pub(super) fn read(
     let read = Any(&mut top)
         .deserialize(&mut json)
         .and_then(|()| json.end());
-    let (events, failed) = (sink.events, sink.failed.take());
-    match failed {
+    match sink.failed.take() {
         Some(failed) => Err(failed),
-        None => ended(path, read, events, head),
+        None => ended(path, read, head),
     }
 }
 
-/// What came of a file that was read, after so many events, up to its end or an error.
+/// What came of a file that was read up to its end or an error.
 fn ended(
     path: &Path,
     read: Result<(), serde_json::Error>,
-    events: u64,
     mut head: Head,
 ) -> Result<Head, ImportError> {
     let Err(error) = read else { return Ok(head) };
     // A packed file that is cut short ends in its unpacking.
     let is_cut = error.is_eof() || error.io_error_kind() == Some(io::ErrorKind::UnexpectedEof);
-    if is_cut && events > 0 {
+    if is_cut {
         head.cut = true;
         return Ok(head);
     }
-    if !error.is_io() || is_cut {
+    if !error.is_io() {
         return Err(ImportError::Line {
             path: path.to_owned(),
             line: error.line() as u64,
@@ -146,7 +143,6 @@ fn reason(error: &serde_json::Error) -> String {
 /// Where events go.
 struct Sink<'a> {
     event: Event,
-    events: u64,
     failed: Option<ImportError>,
     take: &'a mut dyn FnMut(&Event, f64) -> Result<(), ImportError>,
     meter: &'a Meter,
@@ -184,11 +180,7 @@ impl<'de> Fields<'de> for Top<'_, '_> {
                 map.next_value_seed(Any(head.distributed.insert(Distributed::default())))?;
             }
             TopField::Host => map.next_value_seed(Any(&mut head.host))?,
-            TopField::Base => {
-                map.next_value_seed(Any(&mut head.base_ns))?;
-                // As in a time: no sum of both overflows.
-                head.base_ns = head.base_ns.filter(|base| *base <= u64::MAX / 2);
-            }
+            TopField::Base => map.next_value_seed(Any(&mut head.base_ns))?,
             TopField::Other => _ = map.next_value::<IgnoredAny>()?,
         }
         self.sink.meter.since.set(0);
@@ -207,7 +199,6 @@ impl<'de> Place<'de> for Events<'_, '_> {
             if list.next_element_seed(Any(&mut sink.event))?.is_none() {
                 return Ok(());
             }
-            sink.events += 1;
             sink.meter.since.set(0);
             let share = sink.meter.read.get() as f64 / sink.length as f64;
             if let Err(error) = (sink.take)(&sink.event, share.min(1.0)) {
