@@ -224,6 +224,31 @@ fn ranks_without_numbers_are_bound_in_order_to_the_processes_of_their_name() {
 }
 
 #[test]
+fn a_thread_that_the_kernel_trace_lacks_stays_one_of_its_rank() {
+    let mut traces = both(100, 101);
+    let events = traces[0]["traceEvents"].as_array_mut().unwrap();
+    events.push(
+        json!({"ph": "X", "cat": "user_annotation", "name": "unseen", "pid": 100, "tid": 555,
+        "ts": 6_000.0, "dur": 1.0, "args": {}}),
+    );
+    let case = Case::new();
+    let imported = case.import(&kernel(true), &traces).unwrap();
+    let what = "threads of ranks that the kernel trace does not have";
+    let mut losses = imported.losses.entries().iter();
+    assert_eq!(losses.find(|l| l.what == what).unwrap().count, 1);
+    let run = RunReader::open(&case.run()).unwrap();
+    // Its number is one that no thread of the kernel can have.
+    let number = Pid::new((1 << 23) + 555);
+    assert_eq!(run.manifest().ranks[0].threads, [Pid::new(100), number]);
+    let tasks: Vec<Task> = run.read::<Tasks>().unwrap().rows().collect();
+    let unseen = tasks.iter().find(|t| t.pid == number).unwrap();
+    assert_eq!(
+        (unseen.kind, unseen.process),
+        (TaskKind::Rank, Some(Pid::new(100)))
+    );
+}
+
+#[test]
 fn an_offset_that_the_traces_leave_open_is_refused() {
     // Nothing tells the regions' ends from any other moment of the only burst.
     let few = |mut all: Vec<Value>| {
