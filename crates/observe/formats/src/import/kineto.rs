@@ -35,8 +35,8 @@ mod names;
 mod trace;
 mod value;
 
-use crate::import::detect;
 use crate::import::error::ImportError;
+use crate::import::start;
 use flate2::read::MultiGzDecoder;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -50,16 +50,16 @@ const MOST_RANKS: u64 = 1 << 20;
 pub(crate) const GZIP: &[u8] = b"\x1f\x8b";
 
 /// Whether a file that starts with these bytes is such a trace, packed or not.
-pub(crate) fn is_trace(start: &[u8]) -> bool {
-    if start.starts_with(GZIP) {
+pub(crate) fn is_trace(first: &[u8]) -> bool {
+    if first.starts_with(GZIP) {
         let mut inner = Vec::new();
         // The start of a packed file ends anywhere.
-        let _ = MultiGzDecoder::new(start)
-            .take(detect::LOOK)
+        let _ = MultiGzDecoder::new(first)
+            .take(start::LOOK)
             .read_to_end(&mut inner);
         return is_json(&inner);
     }
-    is_json(start)
+    is_json(first)
 }
 
 /// Whether a text has the names of at least two fields: a large program's process groups may fill
@@ -89,7 +89,7 @@ pub(crate) fn of_directory(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
             .file_name()
             .map(|name| name.to_string_lossy().into_owned());
         let is_named = name.is_some_and(|n| n.ends_with(".json") || n.ends_with(".json.gz"));
-        if is_named && file.is_file() && is_trace(&detect::start(&file)?) {
+        if is_named && file.is_file() && is_trace(&start::of_file(&file)?) {
             found.push(file);
         }
     }
