@@ -1,7 +1,7 @@
 //! What the file of a rank says, gathered.
 //!
-//! Memory grows with collectives and annotations, at some 60 bytes for each, up to [`MOST_KEPT`], not
-//! with operators and kernels, which are nearly all events.
+//! Memory grows with collectives and annotations, at some 60 bytes for each, up to [`MOST_KEPT`],
+//! not with operators and kernels, which are nearly all events.
 
 use crate::import::error::ImportError;
 use crate::import::kineto::event::{Event, whole};
