@@ -80,6 +80,11 @@ impl Made {
     }
 
     fn written(self) -> (tempfile::TempDir, RunReader) {
+        self.written_as(str::to_owned)
+    }
+
+    /// With other names of the functions.
+    fn written_as(self, named: impl Fn(&str) -> String) -> (tempfile::TempDir, RunReader) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run");
         let mut manifest = empty_manifest();
@@ -112,7 +117,7 @@ impl Made {
         for (id, (name, class)) in NAMES.iter().enumerate() {
             operations.push(Operation {
                 id: id as u32,
-                name: (*name).to_owned(),
+                name: named(name),
                 class: *class,
             });
         }
@@ -211,6 +216,14 @@ fn calls_bytes_and_what_was_never_completed() {
         (rank.rank.get(), rank.last.as_str(), rank.left.get()),
         (2, "MPI_Bcast", 6_200)
     );
+}
+
+#[test]
+fn a_library_without_a_last_call_leaves_no_rank_unfinished() {
+    let (_dir, run) = made().written_as(|name| name.replace("MPI_", "gloo:"));
+    let found = shown(&run, &Filter::default());
+    assert!(!found.calls.is_empty());
+    assert_eq!(found.unfinished, []);
 }
 
 #[test]

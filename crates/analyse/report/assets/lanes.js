@@ -8,8 +8,9 @@ idlewave.lanes = (data) => {
   const order = idlewave.mostTime(data), colorOf = idlewave.taskColors(data.tasks, order, [0, 2, 5, 6, 7]), markColor = (i) => idlewave.palette(3 + 8 * (1 + i % 4)), { baseName } = idlewave;
   const own = (row, task) => data.tasks[task].kind === RANK && row.threads.includes(data.tasks[task].pid);
   const taskColor = (row, task) => data.tasks[task].kind === RANK && !own(row, task) ? color("sharing") : colorOf(task);
+  const calls = data.operations.some((o) => o.name.startsWith("MPI_")) ? "MPI" : "calls";
   // Layers of the bins: names, and the order in which they are stacked from the bottom.
-  const LAYERS = ["point-to-point", "completion", "collective", "other MPI", "waiting", "taken"], STACK = [4, 2, 1, 0, 3], WAIT = 4, TAKEN = 5;
+  const LAYERS = ["point-to-point", "completion", "collective", "other " + calls, "waiting", "taken"], STACK = [4, 2, 1, 0, 3], WAIT = 4, TAKEN = 5;
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const layers = data.layers.map(bytes);
   let chosen = 0, rows = [], pane = null;
@@ -253,7 +254,7 @@ idlewave.lanes = (data) => {
       const per = data.span / data.bins, i = r * data.bins + Math.min(data.bins - 1, Math.floor(t / per));
       const inside = STACK.reduce((sum, l) => sum + layers[l][i], 0) / 255;
       const part = (name, share) => { if (share > 0) lines.push(name + " " + percent(Math.min(1, share))); };
-      part("outside of MPI", Math.max(0, 1 - inside));
+      part("outside of " + calls, Math.max(0, 1 - inside));
       for (const l of STACK) part(LAYERS[l], layers[l][i] / 255);
       part("taken by others", layers[TAKEN][i] / 255);
       return head + "\n" + lines.join("\n") + "\nof " + time(per) + " around " + time(t);
@@ -276,7 +277,7 @@ idlewave.lanes = (data) => {
 
   const legend = () => {
     const box = byId("lanes-legend"), has = (l) => layers[l].some((v) => v > 0);
-    box.replaceChildren(idlewave.legend("outside of MPI", color("compute")));
+    box.replaceChildren(idlewave.legend("outside of " + calls, color("compute")));
     for (const l of STACK) if (has(l)) box.append(idlewave.legend(l === WAIT ? "waiting for another rank" : LAYERS[l], color("layer-" + l)));
     if (has(TAKEN)) box.append(idlewave.legend("taken from the rank", color("taken")));
     order.slice(0, 8).forEach((i) => box.append(idlewave.legend(baseName(data.tasks[i]), colorOf(i))));

@@ -238,7 +238,8 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
             "Idle waves",
             waits::waves(manifest, findings, program),
         );
-        add("operations", "Time in MPI", ranks::operations(program));
+        let heading = ranks::operations_heading(program);
+        add("operations", heading, ranks::operations(program));
         add(
             "communication",
             "Communication",

@@ -94,7 +94,20 @@ pub(crate) fn program_trace(manifest: &Manifest) -> Option<&'static str> {
 /// Whether the program's calls are of MPI, not of another library.
 pub(crate) fn calls_mpi(program: &ProgramFindings) -> bool {
     let mut operations = program.operations.iter();
-    program.operations.is_empty() || operations.any(|o| o.name.starts_with("MPI_"))
+    program.operations.is_empty() || operations.any(|o| is_of_mpi(&o.name))
+}
+
+/// Whether a function is one of MPI.
+pub(crate) fn is_of_mpi(function: &str) -> bool {
+    function.starts_with("MPI_")
+}
+
+/// What the ranks call to communicate.
+pub(crate) fn calls(program: &ProgramFindings) -> &'static str {
+    match calls_mpi(program) {
+        true => "MPI",
+        false => "collectives and messages",
+    }
 }
 
 /// What the analysed time of a program is.

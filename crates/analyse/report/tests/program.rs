@@ -386,6 +386,40 @@ fn a_program_without_mpi_is_told_what_kept_its_threads_from_running() {
 }
 
 #[test]
+fn calls_of_another_library_are_not_called_mpi() {
+    let run = barrier();
+    let words = |findings: &Findings| {
+        let page = render_html(&run.run, findings).unwrap();
+        let (words, _scripts) = page.split_once("<script").unwrap();
+        (
+            render_text(run.run.manifest(), findings, 80, false),
+            words.to_owned(),
+        )
+    };
+    let (text, page) = words(&run.findings);
+    assert!(text.contains("TIME IN MPI"), "{text}");
+    for said in [
+        "Time in MPI</",
+        "Outside of MPI, on a CPU",
+        "In MPI_COMM_WORLD",
+        "inside MPI, on a CPU",
+        "stand under Time in MPI",
+    ] {
+        assert!(page.contains(said), "{said}");
+    }
+    let all = serde_json::to_string(&run.findings).unwrap();
+    let mut findings: Findings = serde_json::from_str(&all.replace("MPI_", "gloo:")).unwrap();
+    findings.program.as_mut().unwrap().library = Some("gloo".to_owned());
+    let (text, page) = words(&findings);
+    assert!(text.contains("TIME IN COLLECTIVES AND MESSAGES"), "{text}");
+    assert!(page.contains("Time in collectives and messages</"));
+    let at = page
+        .find("MPI")
+        .map(|at| &page[at.saturating_sub(80)..at + 20]);
+    assert_eq!(at, None);
+}
+
+#[test]
 fn what_is_empty_says_why_and_what_to_do() {
     let mut findings = bare_findings();
     findings.program = Some(ProgramFindings {

@@ -283,6 +283,25 @@ fn the_daemon_of_the_study_is_one_line_of_eighty_columns() {
 }
 
 #[test]
+fn calls_of_another_library_are_not_called_mpi() {
+    let of = |function: &str| {
+        let mut found = mpi(3);
+        found.unfinished.clear();
+        found.calls[0].function = function.to_owned();
+        shown(&empty_manifest(), &View::Mpi(found), 80)
+    };
+    let text = of("MPI_Bcast");
+    assert!(text.contains("MPI BY FUNCTION AND COMMUNICATOR"), "{text}");
+    assert!(text.contains("(0 is MPI_COMM_WORLD)"), "{text}");
+    let text = of("gloo:broadcast");
+    assert!(
+        text.contains("CALLS BY FUNCTION AND COMMUNICATOR"),
+        "{text}"
+    );
+    assert!(!text.contains("MPI"), "{text}");
+}
+
+#[test]
 fn latency_after_wake_ups_and_after_preemptions_are_rows_with_the_same_columns() {
     let views = views();
     let latency = views.iter().find(|v| matches!(v, View::Latency(_)));

@@ -48,7 +48,7 @@ pub struct ImportArgs {
     )]
     app_offset: Option<i64>,
     /// The program under study, by name or process number; otherwise the user program that used
-    /// most CPU time
+    /// most CPU time. Traces of a program have one name, with --app too
     #[arg(long, value_name = "NAME|PID")]
     program: Option<Program>,
 }

@@ -24,6 +24,23 @@ fn import(dir: &TempDir, file: &Path, options: &[&str]) -> Ended {
         .current_dir(dir))
 }
 
+/// Imports a trace into `to`, which must say this, and returns what `explain` says of it as one line.
+fn explained(dir: &TempDir, trace: &Path, to: &str, said: &[&str]) -> String {
+    let imported = import(dir, trace, &["-o", to]);
+    imported.succeeded();
+    fits(&imported.stdout);
+    has(&flat(&imported.stdout), said);
+    let explained = run(idlewave().args(["explain", to]).current_dir(dir));
+    explained.succeeded();
+    fits(&explained.stdout);
+    flat(&explained.stdout)
+}
+
+/// A text without its line breaks.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Asserts that no line is wider than the terminal.
 #[track_caller]
 fn fits(text: &str) {
@@ -246,38 +263,25 @@ fn what_names_no_program_is_refused() {
 fn a_report_of_aix_becomes_a_run_that_names_the_daemon_and_its_own_limits() {
     let dir = tempfile::tempdir().unwrap();
     let report = example().with_file_name("trcrpt.txt");
-    let imported = import(&dir, &report, &["-o", "aix"]);
-    imported.succeeded();
-    fits(&imported.stdout);
     let parts = [
         "report of AIX's trcrpt: ",
         "on 4 CPUs",
         "program under study: solver, 5 threads",
         "whose form is known from IBM's documentation alone",
     ];
-    let text: Vec<&str> = imported.stdout.split_whitespace().collect();
-    has(&text.join(" "), &parts);
-    let explained = run(idlewave().args(["explain", "aix"]).current_dir(&dir));
-    explained.succeeded();
-    has(&explained.stdout, &["syncd"]);
+    has(&explained(&dir, &report, "aix", &parts), &["syncd"]);
 }
 
 #[test]
 fn an_archive_of_otf2_becomes_a_run_of_ranks_that_the_other_commands_take() {
     let dir = tempfile::tempdir().unwrap();
     let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/examples/otf2/halo");
-    let imported = import(&dir, &archive, &["-o", "site"]);
-    imported.succeeded();
-    fits(&imported.stdout);
     let parts = [
-        "OTF2 archive: 796 events in 632 ms\n",
+        "OTF2 archive: 796 events in 632 ms",
         "program under study: halo, 2 ranks, 2 threads, as the trace says",
         "who had the CPUs, interrupts and wake-ups (1)",
     ];
-    has(&imported.stdout, &parts);
-    let explained = run(idlewave().args(["explain", "site"]).current_dir(&dir));
-    explained.succeeded();
-    fits(&explained.stdout);
+    let text = explained(&dir, &archive, "site", &parts);
     let parts = [
         "PROGRAM halo",
         "WHAT RANKS WAITED FOR",
@@ -285,7 +289,7 @@ fn an_archive_of_otf2_becomes_a_run_of_ranks_that_the_other_commands_take() {
         "50 point-to-point messages",
         "trace: imported from OTF2; what recording it cost is not known",
     ];
-    has(&explained.stdout, &parts);
+    has(&text, &parts);
     for command in [
         &["report", "site"][..],
         &["fit", "site"],
@@ -307,28 +311,29 @@ fn an_archive_of_otf2_becomes_a_run_of_ranks_that_the_other_commands_take() {
 fn traces_of_pytorchs_profiler_name_the_late_rank_of_each_collective() {
     let dir = tempfile::tempdir().unwrap();
     let directory = example().with_file_name("kineto");
-    let imported = import(&dir, &directory, &["-o", "training"]);
-    imported.succeeded();
-    fits(&imported.stdout);
     let parts = [
         "traces of PyTorch's profiler: 1,237 events in 77.2 ms",
         "program under study: python, 3 ranks, 3 threads, as the trace says",
         "operators that are no collectives (960)",
     ];
-    has(&imported.stdout, &parts);
-    let explained = run(idlewave().args(["explain", "training"]).current_dir(&dir));
-    explained.succeeded();
-    fits(&explained.stdout);
-    let text: Vec<&str> = explained.stdout.split_whitespace().collect();
+    let text = explained(&dir, &directory, "training", &parts);
     let parts = [
         "3 ranks, 1 node, gloo, 70.4 ms from the first call to the last",
         "ranks 0 and 1 waited up to 7.99 ms in gloo:all_reduce for rank 2",
         "idlewave import KERNEL_TRACE --app TRACE... -o RUN",
         "does not see the kernel",
     ];
-    has(&text.join(" "), &parts);
-    assert!(!explained.stdout.contains("MPI"), "{}", explained.stdout);
+    has(&text, &parts);
+    assert!(!text.contains("MPI"), "{text}");
+    let view = run(idlewave()
+        .args(["explain", "training", "--view", "mpi"])
+        .current_dir(&dir));
+    view.succeeded();
+    assert!(!view.stdout.contains("MPI"), "{}", view.stdout);
     run(idlewave().args(["report", "training"]).current_dir(&dir)).succeeded();
+    let page = fs::read_to_string(dir.path().join("training/report.html")).unwrap();
+    let (words, _scripts) = page.split_once("<script").unwrap();
+    assert!(!words.contains("MPI"));
 }
 
 #[test]

@@ -299,7 +299,7 @@ pub struct RankSheet {
     pub rank: Rank,
     /// Its node.
     pub node: NodeId,
-    /// The CPU it was bound to; `None` if it was free to move.
+    /// The CPU it was bound to; `None` if it was free to move, or if that is not known.
     pub cpu: Option<Cpu>,
     /// Its thread, per lockstep phase in order (a phase may start new threads). Of a recorded
     /// program: all threads that called MPI, the one of MPI_Init first.

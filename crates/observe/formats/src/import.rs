@@ -7,6 +7,7 @@
 //!
 //! ```text
 //! detect     which format a file has, by its content
+//! start      the start of a file
 //! ask        what to import
 //! imported   what came of it
 //! entry      from the one to the other
@@ -25,6 +26,7 @@ mod kineto;
 mod otf2;
 mod paraver;
 pub mod perfetto;
+mod start;
 
 pub use ask::Ask;
 pub use detect::{Format, Recorder, detect};

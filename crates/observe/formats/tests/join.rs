@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_formats::import::{Ask, ImportError, Imported, import};
+use idlewave_formats::import::{Ask, ImportError, Imported, Program, import};
 use idlewave_run::tables::*;
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RunReader, RunWriter};
@@ -98,6 +98,7 @@ fn both(first: u32, second: u32) -> Vec<Value> {
 struct Case {
     dir: tempfile::TempDir,
     offset: Option<i64>,
+    asked: Program,
 }
 
 impl Case {
@@ -105,6 +106,7 @@ impl Case {
         Self {
             dir: tempfile::tempdir().unwrap(),
             offset: None,
+            asked: Program::Busiest,
         }
     }
 
@@ -122,8 +124,11 @@ impl Case {
             fs::write(file, trace.to_string()).unwrap();
         }
         let to = self.run();
+        let command = ["idlewave", "import", "kernel.txt"].map(str::to_owned);
         import(&Ask {
             app: &app,
+            command: &command,
+            program: &self.asked,
             app_offset: self.offset,
             progress: &|share| assert!((0.0..=1.0).contains(&share), "{share}"),
             ..Ask::new(&file, &to)
@@ -226,6 +231,9 @@ fn ranks_without_numbers_are_bound_in_order_to_the_processes_of_their_name() {
         .iter()
         .find(|l| l.what == "ranks bound to processes by name and order");
     assert_eq!(entry.unwrap().count, 2);
+    // One number in common may be chance.
+    let imported = Case::new().import(&kernel(true), &both(101, 6)).unwrap();
+    assert!(!imported.joined.unwrap().by_number);
     let mut three = both(5, 6);
     three.push(program(2, 7, SECOND, (4_000.0, 15_000.0), "node1"));
     let (text, _) = Case::new().refused(&kernel(true), &three);
@@ -262,6 +270,31 @@ fn processes_are_those_of_the_kernel_trace() {
     // Another thread of the process of rank 0.
     assert_eq!(kind(200), TaskKind::Program);
     assert_eq!([100, 101].map(kind), [TaskKind::Rank; 2]);
+}
+
+#[test]
+fn a_thread_that_the_kernel_trace_lacks_stays_one_of_its_rank() {
+    let mut traces = both(100, 101);
+    let events = traces[0]["traceEvents"].as_array_mut().unwrap();
+    events.push(
+        json!({"ph": "X", "cat": "user_annotation", "name": "unseen", "pid": 100, "tid": 555,
+        "ts": 6_000.0, "dur": 1.0, "args": {}}),
+    );
+    let case = Case::new();
+    let imported = case.import(&kernel(true), &traces).unwrap();
+    let what = "threads of ranks that the kernel trace does not have";
+    let mut losses = imported.losses.entries().iter();
+    assert_eq!(losses.find(|l| l.what == what).unwrap().count, 1);
+    let run = RunReader::open(&case.run()).unwrap();
+    // Its number is one that no thread of the kernel can have.
+    let number = Pid::new((1 << 23) + 555);
+    assert_eq!(run.manifest().ranks[0].threads, [Pid::new(100), number]);
+    let tasks: Vec<Task> = run.read::<Tasks>().unwrap().rows().collect();
+    let unseen = tasks.iter().find(|t| t.pid == number).unwrap();
+    assert_eq!(
+        (unseen.kind, unseen.process),
+        (TaskKind::Rank, Some(Pid::new(100)))
+    );
 }
 
 #[test]
@@ -362,6 +395,36 @@ fn traces_in_the_wrong_places_are_refused() {
     let (text, next) = case.refused(&kernel(true), &hosts);
     assert!(text.contains("ran on 2 hosts"), "{text}");
     assert!(next.contains("kernel trace's host"), "{next}");
+}
+
+#[test]
+fn the_program_has_the_name_that_its_own_trace_gives_it() {
+    // The kernel knows it by the name of its threads.
+    let kernel = kernel(true).replace("solver", "pt_main_thread");
+    let command = |asked: Program| {
+        let case = Case {
+            asked,
+            ..Case::new()
+        };
+        case.import(&kernel, &both(100, 101)).unwrap();
+        let run = RunReader::open(&case.run()).unwrap();
+        let told = run.manifest().command[3..].to_vec();
+        let ranks = run.read::<Tasks>().unwrap();
+        let ranks = ranks.rows().filter(|t| t.kind == TaskKind::Rank).count();
+        (told, ranks)
+    };
+    let told = ["--program", "solver"].map(str::to_owned).to_vec();
+    assert_eq!(command(Program::Busiest), (told, 2));
+    // Those two words are in the command then.
+    let again = "solver".parse().unwrap();
+    assert_eq!(command(again), (vec![], 2));
+    let case = Case {
+        asked: "other".parse().unwrap(),
+        ..Case::new()
+    };
+    let (text, next) = case.refused(&kernel, &both(100, 101));
+    assert!(text.contains("belongs to `other`"), "{text}");
+    assert!(next.ends_with("--program: solver"), "{next}");
 }
 
 #[test]

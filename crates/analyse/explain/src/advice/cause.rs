@@ -175,7 +175,7 @@ impl Cause<'_> {
             SourceKind::Throttled => Remedy::new(RAISE_LIMIT),
             SourceKind::Blocked if self.findings.program.is_some() => Remedy {
                 saves: false,
-                ..Remedy::new("find out why ranks sleep outside MPI: file access, locks, sleep()")
+                ..Remedy::new("find out why ranks sleep between their calls: file access, locks, sleep()")
                     .of("that sleep")
             },
             SourceKind::Imbalance => Remedy::new("give the ranks equal work")

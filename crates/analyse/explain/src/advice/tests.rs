@@ -433,7 +433,7 @@ fn what_the_program_does_to_itself_is_advised_on_as_well() {
     for (kind, action, reason, saves) in [
         (
             SourceKind::Blocked,
-            "find out why ranks sleep outside MPI: file access, locks, sleep()",
+            "find out why ranks sleep between their calls: file access, locks, sleep()",
             "that sleep made ranks wait 5 times and cost all ranks 20.0 ms together",
             false,
         ),

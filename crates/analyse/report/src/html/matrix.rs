@@ -1,6 +1,7 @@
 //! The communication matrix and its heaviest pairs.
 
 use super::markup::{absent, barred, caption, cell, escape, number, section as in_section, table};
+use super::ranks;
 use crate::story;
 use idlewave_run::Manifest;
 use idlewave_run::findings::ProgramFindings;
@@ -16,9 +17,12 @@ const PAIRS_SHOWN: usize = 20;
 pub(super) fn section(manifest: &Manifest, program: &ProgramFindings) -> String {
     const TITLE: &str = "Communication";
     if program.messages == 0 {
-        let why = "No point-to-point message was recorded: the program uses collectives only (their bytes stand under Time in \
-                   MPI), or it never completed one.";
-        return in_section("communication", TITLE, &absent(why));
+        let why = format!(
+            "No point-to-point message was recorded: the program uses collectives only (their bytes stand under {}), \
+             or it never completed one.",
+            ranks::operations_heading(program)
+        );
+        return in_section("communication", TITLE, &absent(&why));
     }
     let mut body = format!(
         "<p>{} point-to-point messages carried {} ({} B).</p>\n",

@@ -63,14 +63,21 @@ pub(super) fn time(manifest: &Manifest, program: &ProgramFindings) -> String {
         .iter()
         .map(|&i| row(manifest, i, &program.ranks_time[i]))
         .collect();
+    let calls = story::calls(program);
+    let world = match story::calls_mpi(program) {
+        true => "In MPI_COMM_WORLD",
+        false => "In the group of all",
+    };
+    let inside = |what: &str| format!("Inside {calls}, {what}");
+    let outside = |what: &str| format!("Outside of {calls}, {what}");
     let header = [
-        ("Rank", "In MPI_COMM_WORLD"),
+        ("Rank", world),
         ("Node", "Where it ran"),
         ("Its time", "All four parts together"),
-        ("Computing", "Outside of MPI, on a CPU"),
-        ("Taken", "Outside of MPI, kept from running by others"),
-        ("Waiting", "Inside MPI, waiting for another rank"),
-        ("Communicating", "Inside MPI, the rest"),
+        ("Computing", &outside("on a CPU")),
+        ("Taken", &outside("kept from running by others")),
+        ("Waiting", &inside("waiting for another rank")),
+        ("Communicating", &inside("the rest")),
     ];
     let shown = match all {
         n if n > RANKS_SHOWN => format!(
@@ -137,11 +144,19 @@ fn row(manifest: &Manifest, i: usize, r: &RankTime) -> String {
     out + "</tr>\n"
 }
 
-/// MPI functions by time.
+/// The heading of the functions by time.
+pub(super) fn operations_heading(program: &ProgramFindings) -> &'static str {
+    match story::calls_mpi(program) {
+        true => "Time in MPI",
+        false => "Time in collectives and messages",
+    }
+}
+
+/// Functions by time.
 pub(super) fn operations(program: &ProgramFindings) -> String {
     if program.operations.is_empty() {
         let why = "No call of MPI was recorded between MPI_Init and MPI_Finalize.";
-        return in_section("operations", "Time in MPI", &absent(why));
+        return in_section("operations", operations_heading(program), &absent(why));
     }
     let most = program
         .operations
@@ -180,8 +195,12 @@ pub(super) fn operations(program: &ProgramFindings) -> String {
             )
         })
         .collect();
+    let name = match story::calls_mpi(program) {
+        true => "Name in C",
+        false => "Name in the trace",
+    };
     let header = [
-        ("Function", "Name in C"),
+        ("Function", name),
         (
             "Time",
             "All ranks together; the part spent waiting in the other colour",
@@ -193,10 +212,10 @@ pub(super) fn operations(program: &ProgramFindings) -> String {
         ("Bytes", "Sent in it, all ranks together"),
     ];
     let body = caption(
-        "Time of all ranks in each function of MPI. Where most of it is waiting, a faster network does not help: \
+        "Time of all ranks in each function. Where most of it is waiting, a faster network does not help: \
          look at who is late. Where little of it is, the messages themselves cost time.",
     ) + &table("sortable", &header, &rows);
-    in_section("operations", "Time in MPI", &body)
+    in_section("operations", operations_heading(program), &body)
 }
 
 /// What the ranks waited for.

@@ -177,8 +177,11 @@ fn program(manifest: &Manifest, findings: &Findings, recorded: &story::Recorded<
             &s.taken.map_or_else(|| "&ndash;".to_owned(), percent),
             sub,
         ));
-        let sub = "of the time of the ranks inside MPI, on a CPU and not waiting";
-        out.push_str(&tile("Communicating", &percent(s.communicating), sub));
+        let sub = format!(
+            "of the time of the ranks inside {}, on a CPU and not waiting",
+            story::calls(program)
+        );
+        out.push_str(&tile("Communicating", &percent(s.communicating), &sub));
     }
     if program.waited.get() > 0 {
         let all = program.waited.as_f64();

@@ -19,10 +19,11 @@ pub(super) fn section(
     let mut body = ranks::waits(program);
     let events = story::events(program);
     if events.is_empty() {
-        body.push_str(&absent(
+        body.push_str(&absent(&format!(
             "No rank waited for another one long enough to be listed. If the program is slow all the same, look at \
-             what it computes, and at Time in MPI for slow messages.",
-        ));
+             what it computes, and at {} for slow messages.",
+            ranks::operations_heading(program)
+        )));
     } else {
         body.push_str(&list(manifest, findings, program, &events, explorer));
     }

@@ -186,16 +186,14 @@ fn worst(all: &[RankTime]) -> (Vec<&RankTime>, Vec<&RankTime>) {
     (order, last)
 }
 
-/// MPI functions by time.
+/// Functions by time.
 pub(super) fn operations(screen: &mut Screen, program: &ProgramFindings) {
     if program.operations.is_empty() {
         return;
     }
-    let heading = match story::calls_mpi(program) {
-        true => "TIME IN MPI, all ranks together",
-        false => "TIME IN COLLECTIVES AND MESSAGES, all ranks together",
-    };
-    screen.line(Style::Heading, heading);
+    let calls = story::calls(program).to_uppercase();
+    let heading = format!("TIME IN {calls}, all ranks together");
+    screen.line(Style::Heading, &heading);
     let rows: Vec<Vec<String>> = program
         .operations
         .iter()

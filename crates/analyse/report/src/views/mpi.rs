@@ -1,8 +1,9 @@
-//! A recorded MPI program.
+//! A recorded program: its calls, mostly of MPI.
 
 use super::pieces::{dash, longest, time};
 use crate::number::plain;
 use crate::screen::{Screen, Style};
+use crate::story::is_of_mpi;
 use idlewave_explain::views::{CallRow, Mpi, Traffic};
 use idlewave_units::show::{count, percent};
 use idlewave_units::{Bytes, Nanos, Rank};
@@ -20,9 +21,13 @@ pub(super) fn mpi(screen: &mut Screen, found: &Mpi) {
         screen.line(Style::Plain, "no call of an MPI library was recorded");
         return;
     }
+    let (calls, world) = match found.calls.iter().any(|row| is_of_mpi(&row.function)) {
+        true => ("MPI", "is MPI_COMM_WORLD"),
+        false => ("CALLS", "has all ranks"),
+    };
     screen.line(
         Style::Heading,
-        "MPI BY FUNCTION AND COMMUNICATOR, all ranks together",
+        &format!("{calls} BY FUNCTION AND COMMUNICATOR, all ranks together"),
     );
     let rows: Vec<Vec<String>> = found.calls.iter().map(call).collect();
     screen.table(
@@ -31,6 +36,7 @@ pub(super) fn mpi(screen: &mut Screen, found: &Mpi) {
         ],
         &rows,
     );
+    screen.line(Style::Heading, &format!("BY COMMUNICATOR (0 {world})"));
     communicators(screen, found);
     traffic(
         screen,
@@ -75,7 +81,6 @@ fn call(row: &CallRow) -> Vec<String> {
 }
 
 fn communicators(screen: &mut Screen, found: &Mpi) {
-    screen.line(Style::Heading, "BY COMMUNICATOR (0 is MPI_COMM_WORLD)");
     let rows = found.communicators.iter().map(|c| {
         vec![
             c.communicator.to_string(),

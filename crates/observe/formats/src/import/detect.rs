@@ -2,14 +2,9 @@
 
 use crate::import::error::ImportError;
 use crate::import::kernel::{aix, ctf, perf, perfetto, text};
-use crate::import::{kineto, otf2, paraver};
+use crate::import::{kineto, otf2, paraver, start};
 use idlewave_ftrace::capture_path;
-use idlewave_sys::files;
-use std::io::Read;
 use std::path::{Path, PathBuf};
-
-/// Bytes looked at.
-const LOOK: u64 = 1 << 16;
 
 /// First bytes of a trace.dat.
 pub(crate) const DAT_MAGIC: &[u8] = b"\x17\x08\x44tracing";
@@ -83,10 +78,7 @@ pub fn detect(path: &Path) -> Result<Format, ImportError> {
     if path.is_dir() {
         return directory(path);
     }
-    let mut start = Vec::new();
-    let file = files::open(path).map_err(ImportError::io(path))?;
-    let read = file.take(LOOK).read_to_end(&mut start);
-    read.map_err(ImportError::io(path))?;
+    let start = start::of_file(path)?;
     if otf2::is_anchor(&start) {
         return Ok(Format::Otf2(path.to_owned()));
     }

@@ -52,11 +52,12 @@ fn of_kernel(ask: &Ask<'_>, recorder: &Recorder, out: RunWriter) -> Result<Impor
         output: &inner,
         app: &[],
         app_offset: None,
-        program: &Program::Busiest,
         progress: &|share| (ask.progress)(share / 2.0),
         ..*ask
     })?;
+    // Whose threads the kernel's program has follows from the ranks.
     let second = Ask {
+        program: &Program::Busiest,
         progress: &|share| (ask.progress)((1.0 + share) / 2.0),
         ..*ask
     };

@@ -98,13 +98,17 @@ impl ImportError {
     /// The next step for the user, in a line.
     pub fn next_step(&self) -> String {
         match self {
-            Self::Io { source, .. } => match source.kind() {
-                _ if source.get_ref().is_some_and(|cause| cause.is::<Kind>()) => {
+            Self::Io { source, .. } => match source.get_ref().and_then(|s| s.downcast_ref()) {
+                Some(Kind::Link) => "give the file that the link leads to",
+                Some(Kind::Directory) => "give a file, not a directory",
+                Some(_) => {
                     "give a regular file: save what a pipe or a device delivers into one first"
                 }
-                io::ErrorKind::NotFound => "check the path: there is no such file",
-                io::ErrorKind::PermissionDenied => "give a file that you may read",
-                _ => "copy the file again from where it was recorded",
+                None => match source.kind() {
+                    io::ErrorKind::NotFound => "check the path: there is no such file",
+                    io::ErrorKind::PermissionDenied => "give a file that you may read",
+                    _ => "copy the file again from where it was recorded",
+                },
             }
             .to_owned(),
             Self::Format { next, .. } | Self::Lacks { next, .. } | Self::Together { next, .. } => {

@@ -61,18 +61,9 @@ pub(super) fn join(
         phase.begin_ns = begin.clamp(phase.begin_ns, phase.end_ns);
         phase.end_ns = end.clamp(phase.begin_ns, phase.end_ns);
     }
-    if let Some(at) = out
-        .manifest
-        .command
-        .iter()
-        .rposition(|word| word == "--program")
-    {
-        // The kernel's program was chosen without knowing the ranks.
-        out.manifest.command.truncate(at);
-        out.manifest
-            .command
-            .extend(["--program".to_owned(), name.clone()]);
-    }
+    // It says which program, by the name that the program's trace gives it.
+    let command = &app.manifest().command;
+    out.manifest.command.clone_from(command);
     out.close(None)?;
     Ok(Imported {
         format: format!("{} and {}", kernel.format, told.format),

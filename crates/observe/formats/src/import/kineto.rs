@@ -15,7 +15,8 @@
 //!
 //! ```text
 //! json          the bytes as events, one at a time
-//! value         keys and values that are kept
+//! value         values that are kept
+//! head          what a file says besides its events
 //! event         what of an event matters
 //! trace         what a file says, gathered
 //! names         names of collectives and kernels
@@ -27,6 +28,7 @@
 mod collectives;
 mod event;
 mod fill;
+mod head;
 mod json;
 mod losses;
 mod names;
@@ -34,40 +36,45 @@ mod trace;
 mod value;
 
 use crate::import::error::ImportError;
+use crate::import::start;
 use flate2::read::MultiGzDecoder;
-use idlewave_sys::files;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 pub(crate) use fill::read;
 
+/// More ranks than any program has.
+const MOST_RANKS: u64 = 1 << 20;
+
 /// First bytes of a file that gzip packed.
 pub(crate) const GZIP: &[u8] = b"\x1f\x8b";
 
 /// Whether a file that starts with these bytes is such a trace, packed or not.
-pub(crate) fn is_trace(start: &[u8]) -> bool {
-    if start.starts_with(GZIP) {
+pub(crate) fn is_trace(first: &[u8]) -> bool {
+    if first.starts_with(GZIP) {
         let mut inner = Vec::new();
         // The start of a packed file ends anywhere.
-        let _ = MultiGzDecoder::new(start)
-            .take(1 << 16)
+        let _ = MultiGzDecoder::new(first)
+            .take(start::LOOK)
             .read_to_end(&mut inner);
         return is_json(&inner);
     }
-    is_json(start)
+    is_json(first)
 }
 
+/// Whether a text has the names of at least two fields: a large program's process groups may fill
+/// all of it.
 fn is_json(start: &[u8]) -> bool {
-    let has = |key: &[u8]| memchr::memmem::find(start, key).is_some();
-    start.trim_ascii_start().starts_with(b"{")
-        && has(b"\"traceEvents\"")
-        && [
-            &b"\"schemaVersion\""[..],
-            b"\"distributedInfo\"",
-            b"\"baseTimeNanoseconds\"",
-        ]
+    const FIELDS: [&[u8]; 4] = [
+        b"\"schemaVersion\"",
+        b"\"distributedInfo\"",
+        b"\"baseTimeNanoseconds\"",
+        b"\"traceEvents\"",
+    ];
+    let found = FIELDS
         .into_iter()
-        .any(has)
+        .filter(|field| memchr::memmem::find(start, field).is_some());
+    start.trim_ascii_start().starts_with(b"{") && found.count() >= 2
 }
 
 /// The traces of a directory, by name.
@@ -82,18 +89,10 @@ pub(crate) fn of_directory(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
             .file_name()
             .map(|name| name.to_string_lossy().into_owned());
         let is_named = name.is_some_and(|n| n.ends_with(".json") || n.ends_with(".json.gz"));
-        if is_named && file.is_file() && is_trace(&start(&file)?) {
+        if is_named && file.is_file() && is_trace(&start::of_file(&file)?) {
             found.push(file);
         }
     }
     found.sort();
     Ok(found)
-}
-
-fn start(path: &Path) -> Result<Vec<u8>, ImportError> {
-    let mut start = Vec::new();
-    let file = files::open(path).map_err(ImportError::io(path))?;
-    let read = file.take(1 << 16).read_to_end(&mut start);
-    read.map_err(ImportError::io(path))?;
-    Ok(start)
 }

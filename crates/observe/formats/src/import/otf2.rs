@@ -55,7 +55,6 @@ pub(super) use losses::OF_ITS_KERNEL;
 use crate::import::ask::Ask;
 use crate::import::error::ImportError;
 use crate::import::imported::Imported;
-use crate::import::kernel::Program;
 use anchor::Anchor;
 use build::Build;
 use definitions::Definitions;
@@ -69,32 +68,12 @@ use std::path::Path;
 /// length of the trace.
 pub(super) fn read(ask: &Ask<'_>, anchor: &Path, run: RunWriter) -> Result<Imported, ImportError> {
     let anchor = Anchor::read(anchor)?;
-    let name = program(ask, &anchor)?;
+    let name = anchor.program();
     let definitions = Definitions::read(&anchor)?;
     let mut build = Build::begin(&anchor, &definitions, run)?;
-    // So that the manifest says which one it is, and the command gives the same run again.
-    if *ask.program == Program::Busiest {
-        let option = ["--program".to_owned(), name.clone()];
-        build.app.run.manifest.command.extend(option);
-    }
+    build.app.named(ask, &name)?;
     for process in std::mem::take(&mut build.processes) {
         process::read(ask, &anchor, &mut build, &process)?;
     }
     build.finish(&anchor, name)
-}
-
-/// The name of the program. An archive is of one, so there is no other to ask for.
-fn program(ask: &Ask<'_>, anchor: &Anchor) -> Result<String, ImportError> {
-    let name = anchor.program();
-    match ask.program {
-        Program::Named(asked) if *asked != name => Err(ImportError::NoProgram {
-            asked: ask.program.to_string(),
-            busiest: vec![name],
-        }),
-        Program::Busiest | Program::Named(_) => Ok(name),
-        asked => Err(ImportError::NoProgram {
-            asked: asked.to_string(),
-            busiest: vec![name],
-        }),
-    }
 }

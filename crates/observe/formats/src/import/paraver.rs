@@ -31,7 +31,6 @@ mod sheet;
 use crate::import::ask::Ask;
 use crate::import::error::ImportError;
 use crate::import::imported::Imported;
-use crate::import::kernel::Program;
 pub(super) use finish::OF_ITS_KERNEL;
 use header::Header;
 use idlewave_run::RunWriter;
@@ -55,14 +54,10 @@ pub(crate) fn read(ask: &Ask<'_>, run: RunWriter) -> Result<Imported, ImportErro
     let mut lines = Lines::open(ask.input)?;
     let header = Header::read(&mut lines)?;
     let names = Names::beside(ask.input)?;
-    let name = program(ask, &names)?;
+    let name = names.program(ask.input);
     let by_events = names.has_cpu_of_task() || (!names.known() && lines.names_cpus());
     let mut build = Build::begin(header, names, by_events, run)?;
-    // So that the manifest says which one it is, and the command gives the same run again.
-    if *ask.program == Program::Busiest {
-        let option = ["--program".to_owned(), name.clone()];
-        build.app.run.manifest.command.extend(option);
-    }
+    build.app.named(ask, &name)?;
     let (mut record, mut count) = (Record::default(), 0_u64);
     loop {
         match lines.next(&mut record)? {
@@ -80,17 +75,4 @@ pub(crate) fn read(ask: &Ask<'_>, run: RunWriter) -> Result<Imported, ImportErro
         }
     }
     build.finish(name, count)
-}
-
-/// The name of the program. The trace says which it is, so there is no other to ask for.
-fn program(ask: &Ask<'_>, names: &Names) -> Result<String, ImportError> {
-    let name = names.program(ask.input);
-    match ask.program {
-        Program::Busiest => Ok(name),
-        Program::Named(asked) if *asked == name => Ok(name),
-        asked => Err(ImportError::NoProgram {
-            asked: asked.to_string(),
-            busiest: vec![name],
-        }),
-    }
 }

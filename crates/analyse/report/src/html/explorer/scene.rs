@@ -2,6 +2,7 @@
 
 use super::super::pieces::cpu_name;
 use super::survey::{Density, Survey};
+use crate::story;
 use idlewave_explain::catalog::Catalog;
 use idlewave_run::findings::Findings;
 use idlewave_run::tables::{
@@ -207,15 +208,16 @@ impl Scene {
                 functions[o.id as usize] = o.name;
             }
         })?;
-        let functions = functions
-            .iter()
-            .map(|f| of_rank(f, "MPI call", COMMUNICATING));
+        let functions = functions.iter().map(|f| match story::is_of_mpi(f) {
+            true => of_rank(f, "MPI call", COMMUNICATING),
+            false => of_rank(f, "call", COMMUNICATING),
+        });
         self.names.extend(functions);
         let mut put = |name| {
             self.names.push(name);
             self.names.len() as u32 - 1
         };
-        self.other_call = put(of_rank("another call", "MPI call", COMMUNICATING));
+        self.other_call = put(of_rank("another call", "call", COMMUNICATING));
         self.detour = put(of_rank("detour", "seen by the rank", DETOUR));
         self.wait = put(of_rank("wait for another rank", "wait", WAITING));
         self.late = put(Name {

@@ -3,8 +3,10 @@
 use super::comms::Comms;
 use super::functions::{Functions, is_collective};
 use super::threads::{Thread, ThreadId, Threads};
+use crate::import::ask::Ask;
 use crate::import::error::ImportError;
 use crate::import::imported::{Imported, Subject};
+use crate::import::kernel::Program;
 use idlewave_run::tables::{Calls, Mark, Marks, OperationClass, TaskKind, Transfer, Transfers};
 use idlewave_run::{Ledger, PhaseKind, RunWriter, TableWriter, tables};
 use idlewave_units::{Bytes, Nanos, NodeId, Pid, Rank};
@@ -76,6 +78,30 @@ impl App {
             called: 0,
             expected: 0,
         })
+    }
+
+    /// Names the program. The trace says which it is, so there is no other to ask for.
+    ///
+    /// # Errors
+    /// Another one was asked for.
+    pub(in crate::import) fn named(
+        &mut self,
+        ask: &Ask<'_>,
+        name: &str,
+    ) -> Result<(), ImportError> {
+        match ask.program {
+            // So that the manifest says which one it is, and the command gives the same run again.
+            Program::Busiest => {
+                let option = ["--program", name].map(str::to_owned);
+                self.run.manifest.command.extend(option);
+                Ok(())
+            }
+            Program::Named(asked) if asked == name => Ok(()),
+            asked => Err(ImportError::NoProgram {
+                asked: asked.to_string(),
+                busiest: vec![name.to_owned()],
+            }),
+        }
     }
 
     /// A number for a thread: the given one, unless another thread of the node has it.

@@ -25,8 +25,10 @@ const STARTS: usize = 8;
 const SLACKS_NS: [i64; 4] = [0, 1_000, 10_000, 100_000];
 /// An offset that is not known better than this is of no use: most delays are shorter.
 const WORST_NS: i64 = 1_000_000;
-/// Stretches of allowed offsets; more of them are no answer.
-const MOST_STRETCHES: usize = 1 << 18;
+/// Stretches of allowed offsets that are kept, in memory.
+const MOST_STRETCHES: usize = 1 << 23;
+/// Stretches that are compared, which takes seconds.
+const MOST_COMPARED: usize = 1 << 32;
 
 /// What to add to the program's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,13 +104,20 @@ impl Offset {
             let what = format!("it has {moments} calls and regions of threads of the kernel trace");
             return Err(refused(format!("{what}, too few to align the clocks")));
         }
+        let mut left = MOST_COMPARED;
         let fitting = SLACKS_NS.iter().find_map(|slack| {
             let slack = slack.max(&threads.resolution);
-            threads.fit(*slack).map(|fit| (*slack, fit))
+            threads.fit(*slack, &mut left).map(|fit| (*slack, fit))
         });
         let Some((slack, (stretches, contradict))) = fitting else {
-            let what =
-                "its clock fits the kernel's at no offset: not the same run, or clocks that drift";
+            let what = match left {
+                0 => {
+                    "too many offsets of its clock from the kernel's are possible to compare them all"
+                }
+                _ => {
+                    "its clock fits the kernel's at no offset: not the same run, or clocks that drift"
+                }
+            };
             return Err(refused(what.to_owned()));
         };
         let (least, most) = (stretches[0].0, stretches[stretches.len() - 1].1);
@@ -253,18 +262,21 @@ impl Threads {
     }
 
     /// The offsets that all moments allow, but for a few, and how many do not; `None` if more do
-    /// not.
-    fn fit(&self, slack: i64) -> Option<(Vec<Stretch>, usize)> {
-        let all: Vec<(&Thread, i64)> = self
-            .all
-            .values()
-            .flat_map(|thread| thread.moments.iter().map(move |moment| (thread, *moment)))
+    /// not, or if no comparisons are `left`.
+    fn fit(&self, slack: i64, left: &mut usize) -> Option<(Vec<Stretch>, usize)> {
+        let threads = self.all.values();
+        let wider: Vec<(Vec<Stretch>, &[i64])> = threads
+            .map(|thread| (wider(&thread.bursts, slack), &thread.moments[..]))
+            .collect();
+        let all: Vec<(&[Stretch], i64)> = wider
+            .iter()
+            .flat_map(|(bursts, moments)| moments.iter().map(|moment| (&bursts[..], *moment)))
             .collect();
         // A wrong moment among the first ones leads astray; later ones only contradict.
         let starts = (0..STARTS).map(|at| at * all.len() / STARTS);
         let mut tried = starts.map(|start| {
             let order = all[start..].iter().chain(&all[..start]);
-            fit(order.copied(), slack)
+            fit(order.copied(), left)
         });
         tried.find_map(|fitted| {
             let (allowed, contradict) = fitted?;
@@ -273,22 +285,27 @@ impl Threads {
     }
 }
 
-/// The offsets that these moments allow one after the other, and how many allow none of those that
-/// were left; `None` if there are too many to tell.
+/// The offsets that these moments, each with the bursts of its thread, allow one after the other,
+/// and how many allow none of those that the others did; `None` if no comparisons are `left`.
 fn fit<'t>(
-    moments: impl Iterator<Item = (&'t Thread, i64)>,
-    slack: i64,
+    moments: impl Iterator<Item = (&'t [Stretch], i64)>,
+    left: &mut usize,
 ) -> Option<(Vec<Stretch>, usize)> {
     let mut allowed: Option<Vec<Stretch>> = None;
     let mut contradict = 0;
-    for (thread, moment) in moments {
+    for (bursts, moment) in moments {
         let next = match &allowed {
-            None => offsets(thread, moment, slack, (i64::MIN / 4, i64::MAX / 4)).collect(),
-            Some(before) => both(before, thread, moment, slack),
+            None => offsets(bursts, moment, (i64::MIN / 4, i64::MAX / 4)).collect(),
+            Some(before) => both(before, bursts, moment, left),
         };
+        if next.len() > MOST_STRETCHES {
+            *left = 0;
+        }
+        if *left == 0 {
+            return None;
+        }
         match next.len() {
             0 => contradict += 1,
-            length if length > MOST_STRETCHES => return None,
             _ => allowed = Some(next),
         }
     }
@@ -312,27 +329,28 @@ fn widened(bursts: &mut [Stretch], is_uncertain: impl Fn(i64) -> bool) {
     }
 }
 
-/// The offsets within `range` that put a moment into a burst of its thread.
-fn offsets(
-    thread: &Thread,
-    moment: i64,
-    slack: i64,
-    range: Stretch,
-) -> impl Iterator<Item = Stretch> + '_ {
-    let from = thread
-        .bursts
-        .partition_point(move |b| b.1 + slack - moment < range.0);
-    let rest = thread.bursts[from..].iter();
-    rest.map(move |b| (b.0 - slack - moment, b.1 + slack - moment))
+/// Bursts with `slack` before and after them.
+fn wider(bursts: &[Stretch], slack: i64) -> Vec<Stretch> {
+    let mut out: Vec<Stretch> = bursts.iter().map(|b| (b.0 - slack, b.1 + slack)).collect();
+    joined(&mut out);
+    out
+}
+
+/// The offsets within `range` that put a moment into a burst.
+fn offsets(bursts: &[Stretch], moment: i64, range: Stretch) -> impl Iterator<Item = Stretch> + '_ {
+    let from = bursts.partition_point(move |b| b.1 - moment < range.0);
+    let rest = bursts[from..].iter();
+    rest.map(move |b| (b.0 - moment, b.1 - moment))
         .take_while(move |stretch| stretch.0 <= range.1)
 }
 
-/// What is in `before` and puts a moment into a burst too.
-fn both(before: &[Stretch], thread: &Thread, moment: i64, slack: i64) -> Vec<Stretch> {
+/// What is in `before` and puts a moment into a burst too. It is taken from the comparisons that are
+/// `left`.
+fn both(before: &[Stretch], bursts: &[Stretch], moment: i64, left: &mut usize) -> Vec<Stretch> {
     let mut out: Vec<Stretch> = Vec::new();
     let range = (before[0].0, before[before.len() - 1].1);
-    let mut at = 0;
-    for (from, to) in offsets(thread, moment, slack, range) {
+    let (mut at, mut compared) = (0, 0);
+    for (from, to) in offsets(bursts, moment, range) {
         while at < before.len() && before[at].1 < from {
             at += 1;
         }
@@ -340,8 +358,9 @@ fn both(before: &[Stretch], thread: &Thread, moment: i64, slack: i64) -> Vec<Str
         for stretch in before[at..].iter().take_while(|stretch| stretch.0 <= to) {
             out.push((stretch.0.max(from), stretch.1.min(to)));
         }
+        compared += 1;
     }
-    joined(&mut out);
+    *left = left.saturating_sub(compared + at + out.len());
     out
 }
 
@@ -404,11 +423,11 @@ mod tests {
     fn the_offset_puts_every_moment_into_a_burst_of_its_thread() {
         // Moment 0 allows 100 to 110 and 200 to 230, moment 25 allows 75 to 85 and 175 to 205.
         let one = threads(&[(&[(100, 110), (200, 230)], &[0, 25])]);
-        assert_eq!(one.fit(0), Some((vec![(200, 205)], 0)));
+        assert_eq!(one.fit(0, &mut 10_000), Some((vec![(200, 205)], 0)));
         // Moment 3 of a second thread allows 203 and 204.
         let two = threads(&[(&[(100, 110), (200, 230)], &[0, 25]), (&[(206, 207)], &[3])]);
-        assert_eq!(two.fit(0), Some((vec![(203, 204)], 0)));
-        assert_eq!(two.fit(2), Some((vec![(201, 206)], 0)));
+        assert_eq!(two.fit(0, &mut 10_000), Some((vec![(203, 204)], 0)));
+        assert_eq!(two.fit(2, &mut 10_000), Some((vec![(201, 206)], 0)));
     }
 
     #[test]
@@ -425,7 +444,7 @@ mod tests {
         moments.extend(moments.clone());
         // It fits a burst at many offsets, but never at 0.
         moments[0] = 50;
-        let found = threads(&[(&bursts, &moments)]).fit(0);
+        let found = threads(&[(&bursts, &moments)]).fit(0, &mut 10_000);
         assert_eq!(found, Some((vec![(0, 0)], 1)));
     }
 
@@ -437,15 +456,36 @@ mod tests {
     }
 
     #[test]
+    fn slack_between_bursts_is_not_counted_twice() {
+        assert_eq!(
+            wider(&[(0, 10), (14, 20), (40, 50)], 3),
+            [(-3, 23), (37, 53)]
+        );
+    }
+
+    #[test]
+    fn comparisons_end_where_none_are_left() {
+        // Half a million bursts of lengths that grow: a long trace, and few offsets fit.
+        let bursts: Vec<Stretch> = (0..500_000).map(|n| (n * n, n * n + n / 2)).collect();
+        let moments: Vec<i64> = bursts.iter().step_by(9_973).map(|b| b.1).collect();
+        let long = threads(&[(&bursts, &moments)]);
+        let (allowed, contradict) = long.fit(0, &mut (1 << 32)).unwrap();
+        assert!(allowed.iter().any(|a| (a.0..=a.1).contains(&0)));
+        assert_eq!(contradict, 0);
+        let mut left = 1_000_000;
+        assert_eq!((long.fit(0, &mut left), left), (None, 0));
+    }
+
+    #[test]
     fn one_moment_in_a_hundred_may_contradict() {
         let mut moments: Vec<i64> = (0..100).collect();
         moments.push(500);
         let bursts: &[Stretch] = &[(1_000, 1_099)];
         assert_eq!(
-            threads(&[(bursts, &moments)]).fit(0),
+            threads(&[(bursts, &moments)]).fit(0, &mut 10_000),
             Some((vec![(1_000, 1_000)], 1))
         );
         moments.push(600);
-        assert_eq!(threads(&[(bursts, &moments)]).fit(0), None);
+        assert_eq!(threads(&[(bursts, &moments)]).fit(0, &mut 10_000), None);
     }
 }

@@ -3,7 +3,7 @@
 use crate::import::error::ImportError;
 use idlewave_run::tables::{Bursts, Table, Task, TaskKind, Tasks};
 use idlewave_run::{Ledger, Manifest, RankSheet, RunReader};
-use idlewave_units::{NodeId, Pid};
+use idlewave_units::{NodeId, Pid, counted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -18,8 +18,8 @@ const KERNEL_NAME: usize = 15;
 pub(super) struct People {
     /// Threads of the program's trace by their number in it, as numbers of the kernel trace.
     threads: BTreeMap<Pid, Pid>,
-    /// Processes of the ranks, by the kernel's number.
-    processes: BTreeSet<Pid>,
+    /// The latter, each with its process.
+    bound: BTreeMap<Pid, Option<Pid>>,
     /// Threads that are not in the kernel trace.
     unseen: u64,
     /// Both traces have the same numbers.
@@ -55,7 +55,7 @@ impl People {
         let by_number = firsts.iter().all(|pid| known.contains(pid));
         let mut people = Self {
             threads: BTreeMap::new(),
-            processes: BTreeSet::new(),
+            bound: BTreeMap::new(),
             unseen: 0,
             by_number,
             kernel,
@@ -72,11 +72,9 @@ impl People {
                 people.bind_by_order(&ran, &firsts, name, path)?;
             }
         }
-        let process = people
-            .kernel
-            .iter()
-            .filter(|task| people.is_bound(task.pid));
-        people.processes = process.filter_map(|task| task.process).collect();
+        let bound: BTreeSet<Pid> = people.threads.values().copied().collect();
+        let tasks = people.kernel.iter().filter(|t| bound.contains(&t.pid));
+        people.bound = tasks.map(|task| (task.pid, task.process)).collect();
         Ok(people)
     }
 
@@ -121,9 +119,10 @@ impl People {
             return Err(ImportError::Lacks {
                 path: path.to_owned(),
                 what: format!(
-                    "it has {count} processes named {name}, the program's trace has {} ranks, and the \
-                     numbers of their threads differ",
-                    firsts.len()
+                    "it has {} named {name}, the program's trace has {}, and the numbers of their \
+                     threads differ",
+                    counted(count, "process"),
+                    counted(firsts.len(), "rank")
                 ),
                 next: "record both traces of the same run, the kernel's from before its start"
                     .to_owned(),
@@ -141,11 +140,6 @@ impl People {
             .count();
         self.unseen = (ranks - firsts.len()) as u64;
         Ok(())
-    }
-
-    /// Whether a thread of the kernel trace is one of a rank.
-    fn is_bound(&self, pid: Pid) -> bool {
-        self.threads.values().any(|bound| *bound == pid)
     }
 
     /// Threads in both traces.
@@ -175,16 +169,15 @@ impl People {
     pub(super) fn tasks(&self) -> Tasks {
         let mut rows = Tasks::default();
         let chosen = |task: &Task| task.kind == TaskKind::Program;
-        let has_rank = self
-            .kernel
-            .iter()
-            .any(|task| chosen(task) && self.is_bound(task.pid));
+        let is_bound = |task: &Task| self.bound.contains_key(&task.pid);
+        let processes: BTreeSet<Pid> = self.bound.values().copied().flatten().collect();
+        let has_rank = self.kernel.iter().any(|t| chosen(t) && is_bound(t));
         for task in &self.kernel {
             let of_rank = task
                 .process
-                .is_some_and(|process| self.processes.contains(&process));
+                .is_some_and(|process| processes.contains(&process));
             let kind = match task.kind {
-                _ if self.is_bound(task.pid) => TaskKind::Rank,
+                _ if is_bound(task) => TaskKind::Rank,
                 TaskKind::Idle | TaskKind::Kernel => task.kind,
                 _ if of_rank => TaskKind::Program,
                 // It was chosen without knowing the ranks.
@@ -213,19 +206,14 @@ impl People {
         let sheet = |sheet: &RankSheet| RankSheet {
             node: NODE,
             threads: sheet.threads.iter().map(|pid| self.pid(*pid)).collect(),
-            process: sheet.process.map(|process| match sheet.threads.first() {
-                Some(first) => self
-                    .process_of(self.pid(*first))
-                    .unwrap_or(self.pid(process)),
-                None => self.pid(process),
+            process: sheet.process.map(|process| {
+                let first = sheet.threads.first().map(|first| self.pid(*first));
+                let bound = first.and_then(|first| *self.bound.get(&first)?);
+                bound.unwrap_or_else(|| self.pid(process))
             }),
             ..sheet.clone()
         };
         app.ranks.iter().map(sheet).collect()
-    }
-
-    fn process_of(&self, pid: Pid) -> Option<Pid> {
-        self.kernel.iter().find(|task| task.pid == pid)?.process
     }
 
     pub(super) fn enter(&self, losses: &mut Ledger) {

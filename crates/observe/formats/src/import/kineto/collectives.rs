@@ -1,16 +1,10 @@
 //! Launches and runs as calls.
 
+use crate::import::kineto::head::Group;
 use crate::import::kineto::names;
 use crate::import::kineto::trace::{By, Lane, Launch, Name, Run, Trace};
 use idlewave_run::tables::OperationClass;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// A process group.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Group {
-    pub name: String,
-    pub members: Vec<u32>,
-}
 
 /// A call of a rank.
 #[derive(Clone, Debug)]
@@ -30,87 +24,98 @@ pub(super) struct Found {
     order: u64,
 }
 
-/// The calls of a rank, and what is uncertain of them.
+/// What is uncertain of calls.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    /// In the order in which they were launched.
-    pub all: Vec<Found>,
+pub(super) struct Doubts {
     /// Collectives whose group the trace does not name.
     pub ungrouped: u64,
     /// Collectives whose group follows from the threads that carried them out.
     pub by_thread: u64,
     /// Collectives from a root, or to one, that the trace does not name.
     pub rootless: u64,
+    /// Collectives that their thread seems to have waited for.
+    pub blocking: u64,
     /// Collectives that ran beside what their thread did.
     pub beside: u64,
     /// Collectives that were launched on a GPU whose kernels are not in the trace.
     pub unseen: u64,
 }
 
-/// The calls of a rank. `groups` are those of the trace, the whole program first; `own` are those
-/// that the rank is in.
-pub(super) fn calls(trace: &Trace, groups: &[Group], own: &[usize]) -> Calls {
-    let mut out = Calls::default();
-    let workers = workers(trace, own);
+/// The calls of a rank, in the order in which they were launched, and what is uncertain of them.
+/// `groups` are those of the trace, the whole program first; `own` are those that the rank is in.
+pub(super) fn calls(trace: &Trace, groups: &[Group], own: &[usize]) -> (Vec<Found>, Doubts) {
+    let mut doubts = Doubts::default();
+    let own = Own::of(trace, groups, own);
     let mut launches = Launches::of(trace);
     let mut runs: Vec<&Run> = trace.runs.iter().collect();
     runs.sort_by_key(|run| (run.begin, run.lane));
+    let mut found: Vec<Found> = Vec::with_capacity(runs.len());
     for run in runs {
         let class = trace.class(run.plain);
-        let is_message = matches!(class, OperationClass::Send | OperationClass::Receive);
         let launch = match run.lane {
-            Lane::Thread(_) if !is_message => launches.of_run(run),
+            Lane::Thread(_) if !is_message(class) => launches.of_run(run),
             _ => None,
         };
-        let named = run.group.or(launch.and_then(|l| l.group));
-        let group = match (named, run.lane) {
-            (Some(name), _) => place(groups, own, trace.names.text(name)),
-            (None, _) if own.len() == 1 => own.first().copied(),
-            (None, Lane::Thread(thread)) => {
-                let group = workers.get(&thread).copied();
-                out.by_thread += u64::from(group.is_some() && !is_message);
-                group
-            }
-            (None, Lane::Stream(..)) => None,
-        };
-        let is_rooted = matches!(class, OperationClass::FromRoot | OperationClass::ToRoot);
-        let root = launch
-            .and_then(|l| l.root)
-            .zip(group)
-            .and_then(|(root, group)| groups[group].members.get(root as usize).copied());
-        let root = root.filter(|_| is_rooted);
-        out.ungrouped += u64::from(group.is_none() && !is_message);
-        out.rootless += u64::from(is_rooted && root.is_none());
-        let blocked = launch.and_then(|launch| Some((launch, released(launch, run)?)));
-        out.beside += u64::from(launch.is_some() && blocked.is_none());
-        let (lane, begin, end) = match blocked {
-            Some((launch, end)) => (Lane::Thread(launch.thread), launch.begin, end),
-            None => (run.lane, run.begin, run.end),
-        };
-        out.all.push(Found {
-            lane,
-            name: trace.names.text(run.label).to_owned(),
-            class,
-            begin,
-            end,
-            group,
-            root,
-            sent: run.sent,
-            received: run.received,
-            order: launch.map_or(run.begin, |l| l.begin),
-        });
+        found.push(call(trace, &own, run, class, launch, &mut doubts));
     }
-    launched(trace, &mut out);
-    out.all
-        .sort_by_key(|call| (call.order, call.begin, call.lane));
-    out
+    launched(trace, &mut found, &mut doubts);
+    found.sort_by_key(|call| (call.order, call.begin, call.lane));
+    (found, doubts)
+}
+
+/// Whether a call is one of two ranks, not of a group.
+pub(super) fn is_message(class: OperationClass) -> bool {
+    use OperationClass::{Receive, Send, SendReceive};
+    matches!(class, Send | Receive | SendReceive)
+}
+
+/// A run as a call.
+fn call(
+    trace: &Trace,
+    own: &Own<'_>,
+    run: &Run,
+    class: OperationClass,
+    launch: Option<&Launch>,
+    doubts: &mut Doubts,
+) -> Found {
+    let (group, by_thread) = own.group(trace, run, launch);
+    let of_root = matches!(class, OperationClass::FromRoot | OperationClass::ToRoot);
+    let root = launch
+        .filter(|_| of_root)
+        .and_then(|launch| launch.root)
+        .zip(group)
+        .and_then(|(root, group)| own.groups[group].members.get(root as usize).copied());
+    if !is_message(class) {
+        doubts.ungrouped += u64::from(group.is_none());
+        doubts.by_thread += u64::from(by_thread);
+    }
+    doubts.rootless += u64::from(of_root && root.is_none());
+    let blocked = launch.and_then(|launch| Some((launch, released(launch, run)?)));
+    doubts.blocking += u64::from(blocked.is_some());
+    doubts.beside += u64::from(launch.is_some() && blocked.is_none());
+    let (lane, begin, end) = match blocked {
+        Some((launch, end)) => (Lane::Thread(launch.thread), launch.begin, end),
+        None => (run.lane, run.begin, run.end),
+    };
+    Found {
+        lane,
+        name: trace.names.text(run.label).to_owned(),
+        class,
+        begin,
+        end,
+        group,
+        root,
+        sent: run.sent,
+        received: run.received,
+        order: launch.map_or(run.begin, |l| l.begin),
+    }
 }
 
 /// When the thread that launched a collective went on, if it waited for it; `None` if the
 /// collective ran beside other work.
 ///
 /// The trace does not say that a thread waits, only when it does something: it waited if it did
-/// nothing for more than half of the time. A worker tells the thread first and notes its own end
+/// nothing for at least half of the time. A worker tells the thread first and notes its own end
 /// then, so the thread may go on a little before that.
 fn released(launch: &Launch, run: &Run) -> Option<u64> {
     let went_on = launch.next.map_or(run.end, |next| next.min(run.end));
@@ -118,13 +123,8 @@ fn released(launch: &Launch, run: &Run) -> Option<u64> {
     (went_on >= run.begin && idle >= run.end.saturating_sub(went_on)).then_some(went_on)
 }
 
-/// The group of this name, of those that the rank is in.
-fn place(groups: &[Group], own: &[usize], name: &str) -> Option<usize> {
-    own.iter().copied().find(|&at| groups[at].name == name)
-}
-
 /// Launches on a GPU: what the CPU did for its collectives.
-fn launched(trace: &Trace, out: &mut Calls) {
+fn launched(trace: &Trace, found: &mut Vec<Found>, doubts: &mut Doubts) {
     let on_gpu = trace
         .runs
         .iter()
@@ -134,7 +134,7 @@ fn launched(trace: &Trace, out: &mut Calls) {
     for launch in told {
         count += 1;
         let name = names::spelled(trace.names.text(launch.name));
-        out.all.push(Found {
+        found.push(Found {
             lane: Lane::Thread(launch.thread),
             name: format!("launch of nccl:{name}"),
             class: OperationClass::Other,
@@ -148,7 +148,7 @@ fn launched(trace: &Trace, out: &mut Calls) {
         });
     }
     if !on_gpu {
-        out.unseen = trace.on_gpu.max(count);
+        doubts.unseen = trace.on_gpu.max(count);
     }
 }
 
@@ -184,21 +184,57 @@ impl<'t> Launches<'t> {
 /// (`ProcessGroupGloo::Options`).
 const WORKERS: usize = 2;
 
-/// The groups of worker threads, by the order in which groups and threads were made; empty unless
-/// every group has its threads.
-fn workers(trace: &Trace, own: &[usize]) -> BTreeMap<u32, usize> {
-    let main: BTreeSet<u32> = trace.launches.iter().map(|l| l.thread).collect();
-    let threads: BTreeSet<u32> = trace
-        .runs
-        .iter()
-        .filter_map(|run| match run.lane {
-            Lane::Thread(thread) if !main.contains(&thread) => Some(thread),
-            _ => None,
-        })
-        .collect();
-    if threads.len() != WORKERS * own.len() {
-        return BTreeMap::new();
+/// The groups that a rank is in.
+struct Own<'t> {
+    groups: &'t [Group],
+    by_name: BTreeMap<&'t str, usize>,
+    /// The only one.
+    only: Option<usize>,
+    /// Those of worker threads, by the order in which groups and threads were made; empty unless
+    /// every group has its threads.
+    of_workers: BTreeMap<u32, usize>,
+}
+
+impl<'t> Own<'t> {
+    fn of(trace: &Trace, groups: &'t [Group], own: &[usize]) -> Self {
+        let main: BTreeSet<u32> = trace.launches.iter().map(|l| l.thread).collect();
+        let threads: BTreeSet<u32> = trace
+            .runs
+            .iter()
+            .filter_map(|run| match run.lane {
+                Lane::Thread(thread) if !main.contains(&thread) => Some(thread),
+                _ => None,
+            })
+            .collect();
+        let numbered = threads.iter().zip(0..);
+        let of_workers = match threads.len() == WORKERS * own.len() {
+            true => numbered
+                .map(|(thread, at): (_, usize)| (*thread, own[at / WORKERS]))
+                .collect(),
+            false => BTreeMap::new(),
+        };
+        Self {
+            groups,
+            by_name: own
+                .iter()
+                .rev()
+                .map(|&at| (groups[at].name.as_str(), at))
+                .collect(),
+            only: own.first().copied().filter(|_| own.len() == 1),
+            of_workers,
+        }
     }
-    let of = |(at, thread): (usize, u32)| (thread, own[at / WORKERS]);
-    threads.into_iter().enumerate().map(of).collect()
+
+    /// The group of a run: the one that it or its launch names, or the only one, or that of its
+    /// thread; and whether it is that of its thread.
+    fn group(&self, trace: &Trace, run: &Run, launch: Option<&Launch>) -> (Option<usize>, bool) {
+        if let Some(name) = run.group.or(launch.and_then(|l| l.group)) {
+            return (self.by_name.get(trace.names.text(name)).copied(), false);
+        }
+        let of_thread = match run.lane {
+            Lane::Thread(thread) if self.only.is_none() => self.of_workers.get(&thread).copied(),
+            _ => None,
+        };
+        (self.only.or(of_thread), of_thread.is_some())
+    }
 }

@@ -1,5 +1,9 @@
 //! What of an event matters.
 
+use crate::import::kineto::value::{Any, Fields, Ranks};
+use serde::Deserialize;
+use serde::de::{IgnoredAny, MapAccess};
+
 /// An event of the list `traceEvents`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Event {
@@ -27,13 +31,92 @@ pub(super) struct Args {
     pub collective: String,
     pub dtype: String,
     pub group: String,
-    /// Members of the process group: a list, or a text that looks like one.
-    pub members: Vec<f64>,
-    pub members_text: String,
+    /// Members of the process group.
+    pub members: Ranks,
     pub elements_in: Option<f64>,
     pub elements_out: Option<f64>,
     /// The arguments of an operator that are numbers, in their order; others are `None`.
     pub inputs: Vec<Option<f64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(field_identifier)]
+pub(super) enum EventField {
+    #[serde(rename = "ph")]
+    Phase,
+    #[serde(rename = "cat")]
+    Category,
+    #[serde(rename = "name")]
+    Name,
+    #[serde(rename = "pid")]
+    Pid,
+    #[serde(rename = "tid")]
+    Tid,
+    #[serde(rename = "ts")]
+    Ts,
+    #[serde(rename = "dur")]
+    Dur,
+    #[serde(rename = "args")]
+    Args,
+    #[serde(other)]
+    Other,
+}
+
+impl<'de> Fields<'de> for Event {
+    type Field = EventField;
+    fn take<M: MapAccess<'de>>(&mut self, field: EventField, map: &mut M) -> Result<(), M::Error> {
+        match field {
+            EventField::Phase => map.next_value_seed(Any(&mut self.phase)),
+            EventField::Category => map.next_value_seed(Any(&mut self.category)),
+            EventField::Name => map.next_value_seed(Any(&mut self.name)),
+            EventField::Pid => map.next_value_seed(Any(&mut self.pid)),
+            EventField::Tid => map.next_value_seed(Any(&mut self.tid)),
+            EventField::Ts => map.next_value_seed(Any(&mut self.ts)),
+            EventField::Dur => map.next_value_seed(Any(&mut self.dur)),
+            EventField::Args => map.next_value_seed(Any(&mut self.args)),
+            EventField::Other => map.next_value::<IgnoredAny>().map(|_| ()),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(field_identifier)]
+pub(super) enum ArgField {
+    #[serde(rename = "name")]
+    Name,
+    #[serde(rename = "Collective name")]
+    Collective,
+    #[serde(rename = "dtype")]
+    Dtype,
+    #[serde(rename = "Process Group Name")]
+    Group,
+    #[serde(rename = "Process Group Ranks")]
+    Members,
+    #[serde(rename = "In msg nelems")]
+    ElementsIn,
+    #[serde(rename = "Out msg nelems")]
+    ElementsOut,
+    #[serde(rename = "Concrete Inputs")]
+    Inputs,
+    #[serde(other)]
+    Other,
+}
+
+impl<'de> Fields<'de> for Args {
+    type Field = ArgField;
+    fn take<M: MapAccess<'de>>(&mut self, field: ArgField, map: &mut M) -> Result<(), M::Error> {
+        match field {
+            ArgField::Name => map.next_value_seed(Any(&mut self.name)),
+            ArgField::Collective => map.next_value_seed(Any(&mut self.collective)),
+            ArgField::Dtype => map.next_value_seed(Any(&mut self.dtype)),
+            ArgField::Group => map.next_value_seed(Any(&mut self.group)),
+            ArgField::Members => map.next_value_seed(Any(&mut self.members)),
+            ArgField::ElementsIn => map.next_value_seed(Any(&mut self.elements_in)),
+            ArgField::ElementsOut => map.next_value_seed(Any(&mut self.elements_out)),
+            ArgField::Inputs => map.next_value_seed(Any(&mut self.inputs)),
+            ArgField::Other => map.next_value::<IgnoredAny>().map(|_| ()),
+        }
+    }
 }
 
 impl Event {
@@ -61,12 +144,11 @@ impl Event {
             dtype,
             group,
             members,
-            members_text,
             elements_in,
             elements_out,
             inputs,
         } = args;
-        for text in [name, collective, dtype, group, members_text] {
+        for text in [name, collective, dtype, group] {
             text.clear();
         }
         members.clear();

@@ -4,20 +4,17 @@ use crate::import::app::{self, App, NodeFacts, Thread, Told};
 use crate::import::ask::Ask;
 use crate::import::error::ImportError;
 use crate::import::imported::Imported;
-use crate::import::kernel::Program;
-use crate::import::kineto::collectives::{Calls, Found, Group, calls};
+use crate::import::kineto::MOST_RANKS;
+use crate::import::kineto::collectives::{Found, calls, is_message};
+use crate::import::kineto::head::Group;
 use crate::import::kineto::losses::Lost;
 use crate::import::kineto::trace::{Lane, Trace};
 use idlewave_run::tables::TaskKind;
 use idlewave_run::{ClockSheet, NodeSheet, Phase, PhaseKind, RunWriter, TraceMode, Unavailable};
 use idlewave_units::{Bytes, CpuSet, Nanos, NodeId, Pid, Rank};
-use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-
-/// More ranks than any program has.
-const MOST_RANKS: u64 = 1 << 20;
 
 /// Key of the group of all ranks.
 const WORLD: u64 = 0;
@@ -56,15 +53,18 @@ struct Build {
     /// The files, by rank.
     files: BTreeMap<u32, PathBuf>,
     world: u32,
-    /// All process groups, and the key of each; that of the whole program is [`WORLD`].
+    /// All process groups, the place of each, and its key; that of the whole program is [`WORLD`].
     groups: Vec<Group>,
+    places: HashMap<Group, usize>,
     keys: Vec<u64>,
+    /// Names, empty where unknown.
     hosts: Vec<String>,
     /// What the times count from, in nanoseconds of the epoch.
     base_ns: Option<u64>,
     span: Option<(u64, u64)>,
     name: String,
-    backend: Option<String>,
+    /// Empty if none is named.
+    backend: String,
     events: u64,
     lost: Lost,
 }
@@ -78,12 +78,13 @@ impl Build {
             files: BTreeMap::new(),
             world: 0,
             groups: Vec::new(),
+            places: HashMap::new(),
             keys: Vec::new(),
             hosts: Vec::new(),
             base_ns: None,
             span: None,
             name: String::new(),
-            backend: None,
+            backend: String::new(),
             events: 0,
             lost: Lost::default(),
         })
@@ -92,12 +93,7 @@ impl Build {
     /// Adds the file of a rank, the `at`-th.
     fn add(&mut self, file: &Path, at: usize, trace: Trace) -> Result<(), ImportError> {
         let Some(span) = trace.span else {
-            return Err(ImportError::Lacks {
-                path: file.to_owned(),
-                what: "it holds no operators, annotations or kernels".to_owned(),
-                next: "record with torch.profiler, and export_chrome_trace within its schedule"
-                    .to_owned(),
-            });
+            return Err(empty(file, trace.head.cut));
         };
         let rank = self.rank(file, at, &trace)?;
         let own = self.groups_of(&trace, rank);
@@ -112,9 +108,10 @@ impl Build {
             let (from, to) = self.span.unwrap_or((begin, end));
             self.span = Some((from.min(begin), to.max(end)));
         }
-        let found = calls(&trace, &self.groups, &own);
+        let (found, doubts) = calls(&trace, &self.groups, &own);
+        self.lost.doubts.add(&doubts);
         let lanes = self.threads(&trace, &found, node, rank);
-        for call in &found.all {
+        for call in &found {
             let (Some(begin), Some(end)) = (moved(call.begin), moved(call.end)) else {
                 self.lost.outside += 1;
                 continue;
@@ -130,74 +127,70 @@ impl Build {
             let thread = lanes[&Lane::Thread(mark.thread)];
             self.app.mark(thread, name, begin, Some(end))?;
         }
-        self.lost.calls.count(&found);
         Ok(())
     }
 
     /// The rank of a file: what it says, else what its name says, else its place in the list.
     fn rank(&mut self, file: &Path, at: usize, trace: &Trace) -> Result<u32, ImportError> {
-        let told = |key: &str| trace.head.distributed.as_ref()?.get(key)?.as_u64();
-        let world = told("world_size").unwrap_or(0);
-        let rank = match told("rank") {
+        let told = trace.head.distributed.as_ref();
+        let world = told.and_then(|told| told.ranks).unwrap_or(0);
+        let rank = match told.and_then(|told| told.rank) {
             Some(rank) => rank,
             None => {
                 self.lost.unranked += 1;
                 rank_in_name(file).unwrap_or(at as u64)
             }
         };
-        let refused = |reason: String, next: &str| ImportError::Format {
-            path: file.to_owned(),
-            reason,
-            next: next.to_owned(),
-        };
         if rank >= MOST_RANKS || world > MOST_RANKS {
-            let reason = format!("no program has a rank {rank} of {world}");
-            return Err(refused(reason, "give traces of torch.profiler"));
+            return Err(ImportError::Format {
+                path: file.to_owned(),
+                reason: format!("no program has a rank {rank} of {world}"),
+                next: "give traces of torch.profiler".to_owned(),
+            });
         }
         self.world = self.world.max(world as u32).max(rank as u32 + 1);
         match self.files.insert(rank as u32, file.to_owned()) {
-            Some(other) => Err(refused(
-                format!("rank {rank} is in {} too", other.display()),
-                "give one trace for each rank, all of the same cycle of the profiler",
-            )),
+            Some(other) => Err(ImportError::Together {
+                path: file.to_owned(),
+                reason: format!("rank {rank} is in {} too", other.display()),
+                next: "give one trace for each rank, all of the same cycle of the profiler"
+                    .to_owned(),
+            }),
             None => Ok(rank as u32),
         }
     }
 
     /// The groups that a rank is in, as places among all groups.
     fn groups_of(&mut self, trace: &Trace, rank: u32) -> Vec<usize> {
-        let mut own = Vec::new();
-        let mut listed: Vec<Group> = trace.head.distributed.iter().flat_map(listed).collect();
-        for (name, members) in &trace.members {
+        let told = trace.head.distributed.iter();
+        let mut listed: Vec<Group> = told.flat_map(|told| &told.groups).cloned().collect();
+        let named: BTreeSet<&str> = listed.iter().map(|group| group.name.as_str()).collect();
+        let others = trace.members.iter().filter_map(|(name, members)| {
             let name = trace.names.text(*name);
-            if !listed.iter().any(|group| group.name == name) {
-                listed.push(Group {
-                    name: name.to_owned(),
-                    members: members.clone(),
-                });
-            }
-        }
+            let members = members.clone();
+            (!named.contains(name)).then(|| Group {
+                name: name.to_owned(),
+                members,
+            })
+        });
+        let others: Vec<Group> = others.collect();
+        listed.extend(others);
         if listed.is_empty() && trace.head.distributed.is_some() {
             listed.push(Group {
                 name: "0".to_owned(),
                 members: (0..self.world).collect(),
             });
         }
-        for group in listed {
-            let is_valid = group
-                .members
-                .iter()
-                .all(|member| u64::from(*member) < MOST_RANKS);
-            if !group.members.contains(&rank) || !is_valid {
-                continue;
-            }
-            let known = self.groups.iter().position(|known| *known == group);
-            own.push(known.unwrap_or_else(|| self.new_group(group)));
-        }
-        own
+        let is_valid = |member: &u32| u64::from(*member) < MOST_RANKS;
+        listed.retain(|group| group.members.contains(&rank) && group.members.iter().all(is_valid));
+        listed.into_iter().map(|group| self.place(group)).collect()
     }
 
-    fn new_group(&mut self, group: Group) -> usize {
+    /// The place of a group among all.
+    fn place(&mut self, group: Group) -> usize {
+        if let Some(&place) = self.places.get(&group) {
+            return place;
+        }
         let is_whole = group.members.iter().copied().eq(0..self.world);
         let key = match is_whole && !self.keys.contains(&WORLD) {
             true => WORLD,
@@ -208,16 +201,17 @@ impl Build {
             .comms
             .declare(key, members.filter(|_| key != WORLD));
         self.keys.push(key);
+        self.places.insert(group.clone(), self.groups.len());
         self.groups.push(group);
         self.groups.len() - 1
     }
 
     fn node(&mut self, trace: &Trace) -> NodeId {
-        self.lost.hostless += u64::from(trace.head.host.is_none());
-        let host = trace.head.host.clone().unwrap_or_default();
-        let known = self.hosts.iter().position(|known| *known == host);
+        let host = &trace.head.host;
+        self.lost.hostless += u64::from(host.is_empty());
+        let known = self.hosts.iter().position(|known| known == host);
         let at = known.unwrap_or_else(|| {
-            self.hosts.push(host);
+            self.hosts.push(host.clone());
             self.hosts.len() - 1
         });
         NodeId::new(at as u32)
@@ -228,13 +222,13 @@ impl Build {
         if self.name.is_empty() {
             self.name.clone_from(&trace.process_name);
         }
-        if self.backend.is_none() {
-            let told = trace
-                .head
-                .distributed
-                .as_ref()
-                .and_then(|d| d.get("backend"));
-            self.backend = told.and_then(Value::as_str).map(str::to_owned);
+        if let Some(told) = trace
+            .head
+            .distributed
+            .as_ref()
+            .filter(|_| self.backend.is_empty())
+        {
+            self.backend.clone_from(&told.backend);
         }
         let lost = &mut self.lost;
         lost.cut += u64::from(trace.head.cut);
@@ -246,7 +240,7 @@ impl Build {
     fn threads(
         &mut self,
         trace: &Trace,
-        found: &Calls,
+        found: &[Found],
         node: NodeId,
         rank: u32,
     ) -> BTreeMap<Lane, app::ThreadId> {
@@ -260,7 +254,7 @@ impl Build {
         // The process's first thread has its number.
         let main = busiest.map(|(thread, _)| *thread).or(trace.process);
         let process = trace.process.map(Pid::new);
-        let mut lanes: BTreeSet<Lane> = found.all.iter().map(|call| call.lane).collect();
+        let mut lanes: BTreeSet<Lane> = found.iter().map(|call| call.lane).collect();
         lanes.extend(trace.marks.iter().map(|mark| Lane::Thread(mark.thread)));
         lanes.extend(main.map(Lane::Thread));
         let mut ids = BTreeMap::new();
@@ -306,8 +300,7 @@ impl Build {
             .group
             .and_then(|group| self.app.comms.of(self.keys[group]));
         self.lost.typeless += u64::from(is_collective && call.sent.is_none());
-        let is_message = !is_collective && !call.name.starts_with("launch");
-        self.lost.messages += u64::from(is_message);
+        self.lost.messages += u64::from(is_message(call.class));
         self.app.call(
             thread,
             app::Call {
@@ -336,20 +329,7 @@ impl Build {
                 .into_owned(),
             name => name.to_owned(),
         };
-        match ask.program {
-            // So that the manifest says which one it is, and the command gives the same run again.
-            Program::Busiest => {
-                let option = ["--program".to_owned(), name.clone()];
-                self.app.run.manifest.command.extend(option);
-            }
-            Program::Named(asked) if *asked == name => {}
-            asked => {
-                return Err(ImportError::NoProgram {
-                    asked: asked.to_string(),
-                    busiest: vec![name],
-                });
-            }
-        }
+        self.app.named(ask, &name)?;
         let (begin_ns, end_ns) = self.span.unwrap_or((0, 0));
         let wall = Nanos::from_nanos(end_ns.saturating_sub(begin_ns));
         let hosts = self.hosts.iter().enumerate();
@@ -366,9 +346,10 @@ impl Build {
         self.app.expect_ranks(self.world);
         self.lost.unseen_ranks = u64::from(self.world) - self.files.len() as u64;
         self.lost.hosts = self.hosts.len() as u64;
-        let library = self
-            .backend
-            .unwrap_or_else(|| "torch.distributed".to_owned());
+        let library = match self.backend.as_str() {
+            "" => "torch.distributed".to_owned(),
+            _ => self.backend,
+        };
         let library = (self.app.called() > 0).then_some(library);
         self.app.finish(Told {
             format: "traces of PyTorch's profiler",
@@ -411,21 +392,23 @@ fn node(at: usize, host: &str, wall: Nanos, base_ns: Option<u64>) -> NodeSheet {
     facts.sheet()
 }
 
-/// The process groups that a trace lists.
-fn listed(distributed: &Value) -> Vec<Group> {
-    let config = distributed.get("pg_config").and_then(Value::as_array);
-    let group = |entry: &Value| {
-        let name = entry.get("pg_name")?;
-        let members = entry.get("ranks")?.as_array()?.iter();
-        let members = members.map(|rank| u32::try_from(rank.as_u64()?).ok());
-        Some(Group {
-            name: name
-                .as_str()
-                .map_or_else(|| name.to_string(), str::to_owned),
-            members: members.collect::<Option<_>>()?,
-        })
+/// Why a file without events is refused.
+fn empty(file: &Path, cut: bool) -> ImportError {
+    let (what, next) = match cut {
+        true => (
+            "it is cut short before its first operator, annotation or kernel",
+            "copy the file again from where it was recorded",
+        ),
+        false => (
+            "it holds no operators, annotations or kernels",
+            "record with torch.profiler, and export_chrome_trace within its schedule",
+        ),
     };
-    config.into_iter().flatten().filter_map(group).collect()
+    ImportError::Lacks {
+        path: file.to_owned(),
+        what: what.to_owned(),
+        next: next.to_owned(),
+    }
 }
 
 /// The number after `rank` in the name of a file.

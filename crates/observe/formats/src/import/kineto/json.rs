@@ -4,31 +4,19 @@
 
 use crate::import::error::ImportError;
 use crate::import::kineto::GZIP;
-use crate::import::kineto::event::{Args, Event};
-use crate::import::kineto::value::{Key, Loose};
+use crate::import::kineto::event::Event;
+use crate::import::kineto::head::{Distributed, Head};
+use crate::import::kineto::value::{Any, Fields, Place};
 use flate2::read::MultiGzDecoder;
 use idlewave_sys::files;
-use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess};
 use std::cell::Cell;
-use std::fmt;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// The longest event, and the longest of the other fields, in bytes.
 const LONGEST: u64 = 64 << 20;
-
-/// What a file says besides its events.
-#[derive(Debug, Default)]
-pub(super) struct Head {
-    /// The field `distributedInfo`.
-    pub distributed: Option<Value>,
-    pub host: Option<String>,
-    /// What the times count from, in nanoseconds of the epoch.
-    pub base_ns: Option<u64>,
-    /// Whether the file was cut short.
-    pub cut: bool,
-}
 
 /// How much has been read.
 struct Meter {
@@ -51,7 +39,7 @@ impl<R: Read> Read for Counted<'_, R> {
         let length = self.inner.read(bytes)?;
         self.count.set(self.count.get() + length as u64);
         if self.count.get() > self.most {
-            return Err(io::Error::other("an event is longer than 64 MiB"));
+            return Err(io::Error::other("an event of it is longer than 64 MiB"));
         }
         Ok(length)
     }
@@ -92,54 +80,54 @@ pub(super) fn read(
     let mut head = Head::default();
     let mut sink = Sink {
         event: Event::default(),
-        events: 0,
         failed: None,
         take,
         meter: &meter,
         length: length.max(1),
     };
     let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, text));
-    let top = Top {
+    let mut top = Top {
         head: &mut head,
         sink: &mut sink,
     };
-    let read = top.deserialize(&mut json).and_then(|()| json.end());
-    let (events, failed) = (sink.events, sink.failed.take());
-    match failed {
+    let read = Any(&mut top)
+        .deserialize(&mut json)
+        .and_then(|()| json.end());
+    match sink.failed.take() {
         Some(failed) => Err(failed),
-        None => ended(path, read, events, head),
+        None => ended(path, read, head),
     }
 }
 
-/// What came of a file that was read, after so many events, up to its end or an error.
+/// What came of a file that was read up to its end or an error.
 fn ended(
     path: &Path,
     read: Result<(), serde_json::Error>,
-    events: u64,
     mut head: Head,
 ) -> Result<Head, ImportError> {
-    match read {
-        Ok(()) => Ok(head),
-        Err(error) if error.is_eof() && events > 0 => {
-            head.cut = true;
-            Ok(head)
-        }
-        Err(error)
-            if error.is_io() && error.io_error_kind() != Some(io::ErrorKind::UnexpectedEof) =>
-        {
-            Err(ImportError::io(path)(error.into()))
-        }
-        // A packed file that is cut short.
-        Err(error) if error.is_io() && events > 0 => {
-            head.cut = true;
-            Ok(head)
-        }
-        Err(error) => Err(ImportError::Line {
+    let Err(error) = read else { return Ok(head) };
+    // A packed file that is cut short ends in its unpacking.
+    let is_cut = error.is_eof() || error.io_error_kind() == Some(io::ErrorKind::UnexpectedEof);
+    if is_cut {
+        head.cut = true;
+        return Ok(head);
+    }
+    if !error.is_io() {
+        return Err(ImportError::Line {
             path: path.to_owned(),
             line: error.line() as u64,
             reason: reason(&error),
-        }),
+        });
     }
+    let source = io::Error::from(error);
+    if source.raw_os_error().is_some() {
+        return Err(ImportError::io(path)(source));
+    }
+    Err(ImportError::Format {
+        path: path.to_owned(),
+        reason: source.to_string(),
+        next: "copy the file again from where it was recorded".to_owned(),
+    })
 }
 
 /// The message of an error without its place, which [`ImportError`] has.
@@ -155,7 +143,6 @@ fn reason(error: &serde_json::Error) -> String {
 /// Where events go.
 struct Sink<'a> {
     event: Event,
-    events: u64,
     failed: Option<ImportError>,
     take: &'a mut dyn FnMut(&Event, f64) -> Result<(), ImportError>,
     meter: &'a Meter,
@@ -168,52 +155,35 @@ struct Top<'t, 'a> {
     sink: &'t mut Sink<'a>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Deserialize)]
+#[serde(field_identifier)]
 enum TopField {
+    #[serde(rename = "traceEvents")]
     Events,
+    #[serde(rename = "distributedInfo")]
     Distributed,
+    #[serde(rename = "host_name")]
     Host,
+    #[serde(rename = "baseTimeNanoseconds")]
     Base,
+    #[serde(other)]
+    Other,
 }
 
-const TOP: &[(&str, TopField)] = &[
-    ("traceEvents", TopField::Events),
-    ("distributedInfo", TopField::Distributed),
-    ("host_name", TopField::Host),
-    ("baseTimeNanoseconds", TopField::Base),
-];
-
-impl<'de> DeserializeSeed<'de> for Top<'_, '_> {
-    type Value = ();
-    fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        json.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Top<'_, '_> {
-    type Value = ();
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object with the list traceEvents")
-    }
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
-        while let Some(key) = map.next_key_seed(Key(TOP))? {
-            match key {
-                Some(TopField::Events) => map.next_value_seed(Events(self.sink))?,
-                Some(TopField::Distributed) => self.head.distributed = Some(map.next_value()?),
-                Some(TopField::Host) => {
-                    self.head.host = map.next_value::<Value>()?.as_str().map(str::to_owned);
-                }
-                Some(TopField::Base) => {
-                    let base = map.next_value::<Value>()?.as_u64();
-                    // As in a time: no sum of both overflows.
-                    self.head.base_ns = base.filter(|base| *base <= u64::MAX / 2);
-                }
-                None => {
-                    map.next_value::<IgnoredAny>()?;
-                }
+impl<'de> Fields<'de> for Top<'_, '_> {
+    type Field = TopField;
+    fn take<M: MapAccess<'de>>(&mut self, field: TopField, map: &mut M) -> Result<(), M::Error> {
+        let head = &mut *self.head;
+        match field {
+            TopField::Events => map.next_value_seed(Any(Events(self.sink)))?,
+            TopField::Distributed => {
+                map.next_value_seed(Any(head.distributed.insert(Distributed::default())))?;
             }
-            self.sink.meter.since.set(0);
+            TopField::Host => map.next_value_seed(Any(&mut head.host))?,
+            TopField::Base => map.next_value_seed(Any(&mut head.base_ns))?,
+            TopField::Other => _ = map.next_value::<IgnoredAny>()?,
         }
+        self.sink.meter.since.set(0);
         Ok(())
     }
 }
@@ -221,26 +191,14 @@ impl<'de> Visitor<'de> for Top<'_, '_> {
 /// The list of events.
 struct Events<'t, 'a>(&'t mut Sink<'a>);
 
-impl<'de> DeserializeSeed<'de> for Events<'_, '_> {
-    type Value = ();
-    fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        json.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Events<'_, '_> {
-    type Value = ();
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of events")
-    }
-    fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<(), S::Error> {
+impl<'de> Place<'de> for Events<'_, '_> {
+    fn list<S: SeqAccess<'de>>(self, mut list: S) -> Result<(), S::Error> {
         let sink = self.0;
         loop {
             sink.event.clear();
-            if list.next_element_seed(OneEvent(&mut sink.event))?.is_none() {
+            if list.next_element_seed(Any(&mut sink.event))?.is_none() {
                 return Ok(());
             }
-            sink.events += 1;
             sink.meter.since.set(0);
             let share = sink.meter.read.get() as f64 / sink.length as f64;
             if let Err(error) = (sink.take)(&sink.event, share.min(1.0)) {
@@ -248,131 +206,5 @@ impl<'de> Visitor<'de> for Events<'_, '_> {
                 return Err(S::Error::custom("stopped"));
             }
         }
-    }
-}
-
-/// An event.
-struct OneEvent<'e>(&'e mut Event);
-
-#[derive(Clone, Copy)]
-enum EventField {
-    Phase,
-    Category,
-    Name,
-    Pid,
-    Tid,
-    Ts,
-    Dur,
-    Args,
-}
-
-const EVENT: &[(&str, EventField)] = &[
-    ("ph", EventField::Phase),
-    ("cat", EventField::Category),
-    ("name", EventField::Name),
-    ("pid", EventField::Pid),
-    ("tid", EventField::Tid),
-    ("ts", EventField::Ts),
-    ("dur", EventField::Dur),
-    ("args", EventField::Args),
-];
-
-impl<'de> DeserializeSeed<'de> for OneEvent<'_> {
-    type Value = ();
-    fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        json.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for OneEvent<'_> {
-    type Value = ();
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an event")
-    }
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
-        let event = self.0;
-        while let Some(key) = map.next_key_seed(Key(EVENT))? {
-            match key {
-                Some(EventField::Phase) => map.next_value_seed(Loose::text(&mut event.phase))?,
-                Some(EventField::Category) => {
-                    map.next_value_seed(Loose::text(&mut event.category))?;
-                }
-                Some(EventField::Name) => map.next_value_seed(Loose::text(&mut event.name))?,
-                Some(EventField::Pid) => map.next_value_seed(Loose::number(&mut event.pid))?,
-                Some(EventField::Tid) => map.next_value_seed(Loose::number(&mut event.tid))?,
-                Some(EventField::Ts) => map.next_value_seed(Loose::number(&mut event.ts))?,
-                Some(EventField::Dur) => map.next_value_seed(Loose::number(&mut event.dur))?,
-                Some(EventField::Args) => map.next_value_seed(AllArgs(&mut event.args))?,
-                None => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The arguments of an event.
-struct AllArgs<'e>(&'e mut Args);
-
-#[derive(Clone, Copy)]
-enum ArgField {
-    Name,
-    Collective,
-    Dtype,
-    Group,
-    Members,
-    ElementsIn,
-    ElementsOut,
-    Inputs,
-}
-
-const ARGS: &[(&str, ArgField)] = &[
-    ("name", ArgField::Name),
-    ("Collective name", ArgField::Collective),
-    ("dtype", ArgField::Dtype),
-    ("Process Group Name", ArgField::Group),
-    ("Process Group Ranks", ArgField::Members),
-    ("In msg nelems", ArgField::ElementsIn),
-    ("Out msg nelems", ArgField::ElementsOut),
-    ("Concrete Inputs", ArgField::Inputs),
-];
-
-impl<'de> DeserializeSeed<'de> for AllArgs<'_> {
-    type Value = ();
-    fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        json.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for AllArgs<'_> {
-    type Value = ();
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the arguments of an event")
-    }
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
-        let args = self.0;
-        while let Some(key) = map.next_key_seed(Key(ARGS))? {
-            let into = match key {
-                Some(ArgField::Name) => Loose::text(&mut args.name),
-                Some(ArgField::Collective) => Loose::text(&mut args.collective),
-                Some(ArgField::Dtype) => Loose::text(&mut args.dtype),
-                Some(ArgField::Group) => Loose::text(&mut args.group),
-                Some(ArgField::Members) => Loose {
-                    text: Some(&mut args.members_text),
-                    numbers: Some(&mut args.members),
-                    ..Loose::default()
-                },
-                Some(ArgField::ElementsIn) => Loose::number(&mut args.elements_in),
-                Some(ArgField::ElementsOut) => Loose::number(&mut args.elements_out),
-                Some(ArgField::Inputs) => Loose {
-                    inputs: Some(&mut args.inputs),
-                    ..Loose::default()
-                },
-                None => Loose::default(),
-            };
-            map.next_value_seed(into)?;
-        }
-        Ok(())
     }
 }

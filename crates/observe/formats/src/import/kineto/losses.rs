@@ -1,6 +1,6 @@
 //! What is missing or uncertain in the traces, for the ledger.
 
-use crate::import::kineto::collectives::Calls;
+use crate::import::kineto::collectives::Doubts;
 use crate::import::kineto::trace::LeftOut;
 use idlewave_run::Ledger;
 
@@ -10,8 +10,7 @@ pub(super) struct Lost {
     /// Files that are cut short.
     pub cut: u64,
     pub left_out: LeftOut,
-    /// Of which only the counts are used.
-    pub calls: Calls,
+    pub doubts: Doubts,
     /// Files that do not say their rank.
     pub unranked: u64,
     /// Files that do not name their host.
@@ -36,15 +35,16 @@ impl LeftOut {
         self.untimed += other.untimed;
         self.foreign += other.foreign;
         self.disordered += other.disordered;
+        self.beyond += other.beyond;
     }
 }
 
-impl Calls {
-    /// Adds the counts of another file.
-    pub(super) fn count(&mut self, other: &Calls) {
+impl Doubts {
+    pub(super) fn add(&mut self, other: &Doubts) {
         self.ungrouped += other.ungrouped;
         self.by_thread += other.by_thread;
         self.rootless += other.rootless;
+        self.blocking += other.blocking;
         self.beside += other.beside;
         self.unseen += other.unseen;
     }
@@ -102,31 +102,39 @@ impl Lost {
         let unexplained = "waits in them are not explained";
         losses.enter(
             "collectives whose process group the trace does not name",
-            self.calls.ungrouped,
+            self.doubts.ungrouped,
             unexplained,
             "none: gloo does not record it where a rank is in several groups",
         );
         losses.enter(
             "collectives whose process group follows from their threads",
-            self.calls.by_thread,
+            self.doubts.by_thread,
             "they may be of another group",
             "none needed: gloo starts two threads for each group, in order",
         );
         losses.enter(
             "collectives whose root the trace does not name",
-            self.calls.rootless,
+            self.doubts.rootless,
             unexplained,
             "profile with record_shapes=True",
         );
         losses.enter(
+            "collectives whose thread seems to have waited for them",
+            self.doubts.blocking,
+            "the thread did nothing for at least half of the time from launch to end, so all of it \
+             counts as the thread's call",
+            "none: the trace does not say when a thread waits",
+        );
+        losses.enter(
             "collectives that ran beside other work of their thread",
-            self.calls.beside,
-            "they count as calls of the thread that carried them out",
-            "none needed",
+            self.doubts.beside,
+            "the thread did something for more than half of the time from launch to end, so they \
+             count as calls of the thread that carried them out",
+            "none: the trace does not say when a thread waits",
         );
         losses.enter(
             "collectives on a GPU whose kernels are not in the trace",
-            self.calls.unseen,
+            self.doubts.unseen,
             unexplained,
             "profile with ProfilerActivity.CUDA too",
         );
@@ -170,6 +178,12 @@ impl Lost {
             out.untimed + self.outside,
             lacks,
             "see whether the trace was copied whole",
+        );
+        losses.enter(
+            "events beyond the memory for a file",
+            out.beyond,
+            lacks,
+            "profile fewer steps: 1 GiB is kept of a file",
         );
         losses.enter(
             "events of a second process in the file of a rank",

@@ -27,6 +27,7 @@ pub(super) fn class(plain: &str) -> OperationClass {
         "reduce" | "gather" => OperationClass::ToRoot,
         "send" => OperationClass::Send,
         "recv" => OperationClass::Receive,
+        "sendrecv" => OperationClass::SendReceive,
         "allreduce" | "allgather" | "reducescatter" | "alltoall" | "barrier"
         | "monitoredbarrier" => OperationClass::AllToAll,
         _ => OperationClass::Other,
@@ -90,6 +91,7 @@ mod tests {
             Some("AllReduce")
         );
         assert_eq!(of_kernel("ncclKernel_SendRecv(x)"), Some("SendRecv"));
+        assert_eq!(class(&plain("SendRecv")), OperationClass::SendReceive);
         assert_eq!(of_kernel("gemm_kernel"), None);
     }
 }

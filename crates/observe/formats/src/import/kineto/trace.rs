@@ -1,16 +1,22 @@
 //! What the file of a rank says, gathered.
 //!
-//! Memory grows with collectives and annotations, at some 60 bytes for each, not with operators and
-//! kernels, which are nearly all events.
+//! Memory grows with collectives and annotations, at some 60 bytes for each, up to [`MOST_KEPT`],
+//! not with operators and kernels, which are nearly all events.
 
 use crate::import::error::ImportError;
 use crate::import::kineto::event::{Event, whole};
-use crate::import::kineto::json::{self, Head};
+use crate::import::kineto::head::Head;
+use crate::import::kineto::json;
 use crate::import::kineto::names;
 use idlewave_run::tables::OperationClass;
+use std::cmp::Reverse;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::mem::size_of;
 use std::path::Path;
+
+/// What is kept of a file, in bytes: gzip packs a thousand bytes into one.
+const MOST_KEPT: usize = 1 << 30;
 
 /// Where something happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,6 +85,8 @@ pub(super) struct Name(u32);
 pub(super) struct Names {
     numbers: HashMap<String, Name>,
     texts: Vec<String>,
+    /// What they take, with their places.
+    bytes: usize,
 }
 
 impl Names {
@@ -87,6 +95,8 @@ impl Names {
             return number;
         }
         let number = Name(self.texts.len() as u32);
+        // Each of them is there twice.
+        self.bytes += 2 * (text.len() + size_of::<(String, Name)>());
         self.numbers.insert(text.to_owned(), number);
         self.texts.push(text.to_owned());
         number
@@ -109,6 +119,18 @@ pub(super) struct LeftOut {
     pub foreign: u64,
     /// Earlier than the event before on the same thread.
     pub disordered: u64,
+    /// After so many others that no more are kept.
+    pub beyond: u64,
+}
+
+/// What a thread is doing.
+#[derive(Debug, Default)]
+struct Doing {
+    /// Launches after which it has done nothing yet, the first to end on top: their ends, and their
+    /// places among all launches.
+    open: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Its last start.
+    last: u64,
 }
 
 /// What the file of a rank says.
@@ -132,8 +154,12 @@ pub(super) struct Trace {
     pub left_out: LeftOut,
     /// Launches by annotations of backends whose collectives run on a GPU.
     pub on_gpu: u64,
-    /// By thread: launches after which it has done nothing yet, and the last start.
-    open: HashMap<u32, (Vec<usize>, u64)>,
+    /// By thread.
+    doing: HashMap<u32, Doing>,
+    /// Bytes of members and of names of threads.
+    listed: usize,
+    /// The most bytes that are kept.
+    most: usize,
 }
 
 impl Trace {
@@ -145,18 +171,36 @@ impl Trace {
         path: &Path,
         look: &mut dyn FnMut(f64) -> Result<(), ImportError>,
     ) -> Result<Self, ImportError> {
-        let mut trace = Self::default();
+        let mut trace = Self {
+            most: MOST_KEPT,
+            ..Self::default()
+        };
         let head = json::read(path, &mut |event, share| {
             trace.take(event);
             look(share)
         })?;
         trace.head = head;
-        trace.open.clear();
+        trace.doing.clear();
         Ok(trace)
+    }
+
+    /// Whether no more events are kept.
+    fn is_full(&self) -> bool {
+        let kept = self.launches.len() * size_of::<Launch>()
+            + self.runs.len() * size_of::<Run>()
+            + self.marks.len() * size_of::<Mark>()
+            + self.doing.len() * size_of::<(u32, Doing)>()
+            + self.names.bytes
+            + self.listed;
+        kept > self.most
     }
 
     fn take(&mut self, event: &Event) {
         self.events += 1;
+        if self.is_full() {
+            self.left_out.beyond += 1;
+            return;
+        }
         match event.phase.as_str() {
             "M" => return self.metadata(event),
             "X" => {}
@@ -207,6 +251,7 @@ impl Trace {
             }
             ("thread_name", Some(tid)) if *self.process.get_or_insert(pid) == pid => {
                 let name = thread_name(&event.args.name);
+                self.listed += name.len() + size_of::<(u32, String)>();
                 self.threads.insert(tid, name.to_owned());
             }
             _ => {}
@@ -215,17 +260,16 @@ impl Trace {
 
     /// The thread does something at this time: its launches are over by then.
     fn settle(&mut self, thread: u32, now: u64) {
-        let (open, last) = self.open.entry(thread).or_default();
-        self.left_out.disordered += u64::from(now < *last);
-        *last = now;
-        let launches = &mut self.launches;
-        open.retain(|&at| {
-            let is_over = launches[at].end <= now;
-            if is_over {
-                launches[at].next = Some(now);
+        let doing = self.doing.entry(thread).or_default();
+        self.left_out.disordered += u64::from(now < doing.last);
+        doing.last = now;
+        while let Some(&Reverse((end, at))) = doing.open.peek() {
+            if end > now {
+                break;
             }
-            !is_over
-        });
+            self.launches[at].next = Some(now);
+            doing.open.pop();
+        }
     }
 
     fn operator(&mut self, event: &Event, thread: u32, begin: u64, end: u64) {
@@ -260,8 +304,8 @@ impl Trace {
         };
         self.launches.push(launch);
         if by == By::Operator {
-            let (open, _) = self.open.entry(thread).or_default();
-            open.push(self.launches.len() - 1);
+            let doing = self.doing.entry(thread).or_default();
+            doing.open.push(Reverse((end, self.launches.len() - 1)));
         }
     }
 
@@ -336,11 +380,8 @@ impl Trace {
         }
         let name = self.names.number(&args.group);
         if let Entry::Vacant(place) = self.members.entry(name) {
-            let text = args.members_text.split(|c: char| !c.is_ascii_digit());
-            let told = text.filter_map(|n| n.parse().ok());
-            let listed = args.members.iter().filter_map(|n| whole(Some(*n)));
-            let members: Vec<u32> = listed.chain(told).collect();
-            if !members.is_empty() {
+            if let Some(members) = args.members.all() {
+                self.listed += members.len() * size_of::<u32>();
                 place.insert(members);
             }
         }
@@ -359,5 +400,60 @@ fn thread_name(label: &str) -> &str {
     match inner {
         Some((before, name)) if before.starts_with("thread ") => name,
         _ => label,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_a_file_is_bounded() {
+        let mut trace = Trace {
+            most: 10_000,
+            ..Trace::default()
+        };
+        for n in 0..1_000 {
+            trace.take(&Event {
+                phase: "X".to_owned(),
+                category: "user_annotation".to_owned(),
+                name: format!("region {n}"),
+                pid: Some(7.0),
+                tid: Some(7.0),
+                ts: Some(f64::from(n)),
+                ..Event::default()
+            });
+        }
+        assert!((30..200).contains(&trace.marks.len()));
+        assert_eq!(trace.left_out.beyond, 1_000 - trace.marks.len() as u64);
+        assert_eq!(trace.events, 1_000);
+    }
+
+    #[test]
+    fn a_launch_is_followed_by_the_next_event_of_its_thread_after_its_end() {
+        let mut trace = Trace {
+            most: MOST_KEPT,
+            ..Trace::default()
+        };
+        let mut at = |name: &str, tid: f64, ts: f64, dur: f64| {
+            trace.take(&Event {
+                phase: "X".to_owned(),
+                category: "cpu_op".to_owned(),
+                name: name.to_owned(),
+                pid: Some(7.0),
+                tid: Some(tid),
+                ts: Some(ts),
+                dur: Some(dur),
+                ..Event::default()
+            });
+        };
+        at("c10d::barrier", 7.0, 1.0, 10.0);
+        at("c10d::barrier", 7.0, 2.0, 3.0);
+        at("aten::add", 8.0, 6.0, 1.0);
+        at("aten::add", 7.0, 7.0, 1.0);
+        at("c10d::barrier", 7.0, 12.0, 1.0);
+        let next: Vec<Option<u64>> = trace.launches.iter().map(|launch| launch.next).collect();
+        assert_eq!(next, [Some(12_000), Some(7_000), None]);
+        assert_eq!(trace.left_out.disordered, 0);
     }
 }

@@ -1,104 +1,58 @@
-//! Keys and values of the JSON that are kept, whatever type they have.
+//! Values of the JSON, kept where they have the type that is wanted and read over otherwise.
 
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess};
 use std::fmt;
 
-/// A key of an object, as one of a list.
-pub(super) struct Key<T: 'static>(pub &'static [(&'static str, T)]);
+/// The most elements of a list that are kept: members of the largest process group.
+const MOST_ELEMENTS: usize = super::MOST_RANKS as usize;
 
-impl<'de, T: Copy> DeserializeSeed<'de> for Key<T> {
-    type Value = Option<T>;
-    fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<Option<T>, D::Error> {
-        json.deserialize_identifier(self)
+/// Where a value goes.
+pub(super) trait Place<'de>: Sized {
+    fn text(self, _: &str) {}
+    fn number(self, _: f64) {}
+    fn count(self, count: u64) {
+        self.number(count as f64);
+    }
+    fn list<S: SeqAccess<'de>>(self, mut list: S) -> Result<(), S::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+    fn object<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(())
     }
 }
 
-impl<T: Copy> Visitor<'_> for Key<T> {
-    type Value = Option<T>;
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-    fn visit_str<E>(self, key: &str) -> Result<Option<T>, E> {
-        Ok(self
-            .0
-            .iter()
-            .find(|(name, _)| *name == key)
-            .map(|(_, field)| *field))
-    }
-}
+/// A value of any type for a place.
+pub(super) struct Any<P>(pub P);
 
-/// A value of any type, kept where it has the type that is wanted.
-#[derive(Default)]
-pub(super) struct Loose<'e> {
-    pub text: Option<&'e mut String>,
-    pub number: Option<&'e mut Option<f64>>,
-    pub numbers: Option<&'e mut Vec<f64>>,
-    /// Each element as a number, if it is one or a text that says one.
-    pub inputs: Option<&'e mut Vec<Option<f64>>>,
-}
-
-impl<'e> Loose<'e> {
-    pub(super) fn text(text: &'e mut String) -> Self {
-        Self {
-            text: Some(text),
-            ..Self::default()
-        }
-    }
-
-    pub(super) fn number(number: &'e mut Option<f64>) -> Self {
-        Self {
-            number: Some(number),
-            ..Self::default()
-        }
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Loose<'_> {
+impl<'de, P: Place<'de>> DeserializeSeed<'de> for Any<P> {
     type Value = ();
-    fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        let Self {
-            text: None,
-            number: None,
-            numbers: None,
-            inputs: None,
-        } = self
-        else {
-            return json.deserialize_any(self);
-        };
-        json.deserialize_ignored_any(IgnoredAny).map(|_| ())
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_any(self)
     }
 }
 
-/// The most elements of a list that are kept.
-const MOST_ELEMENTS: usize = 1 << 16;
-
-impl<'de> Visitor<'de> for Loose<'_> {
+impl<'de, P: Place<'de>> serde::de::Visitor<'de> for Any<P> {
     type Value = ();
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
     }
-    fn visit_str<E>(self, value: &str) -> Result<(), E> {
-        if let Some(text) = self.text {
-            text.clear();
-            text.push_str(value);
-        } else if let Some(number) = self.number {
-            *number = None;
-        }
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        self.0.text(text);
         Ok(())
     }
-    fn visit_f64<E>(self, value: f64) -> Result<(), E> {
-        if let Some(number) = self.number {
-            *number = Some(value);
-        } else if let Some(text) = self.text {
-            *text = value.to_string();
-        }
+    fn visit_f64<E>(self, number: f64) -> Result<(), E> {
+        self.0.number(number);
         Ok(())
     }
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<(), E> {
-        self.visit_f64(value as f64)
+    fn visit_u64<E>(self, count: u64) -> Result<(), E> {
+        self.0.count(count);
+        Ok(())
     }
-    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<(), E> {
-        self.visit_f64(value as f64)
+    fn visit_i64<E>(self, number: i64) -> Result<(), E> {
+        self.0.number(number as f64);
+        Ok(())
     }
     fn visit_bool<E>(self, _: bool) -> Result<(), E> {
         Ok(())
@@ -106,29 +60,99 @@ impl<'de> Visitor<'de> for Loose<'_> {
     fn visit_unit<E>(self) -> Result<(), E> {
         Ok(())
     }
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+    fn visit_seq<S: SeqAccess<'de>>(self, list: S) -> Result<(), S::Error> {
+        self.0.list(list)
+    }
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<(), M::Error> {
+        self.0.object(map)
+    }
+}
+
+/// What an object says, field by field.
+pub(super) trait Fields<'de> {
+    /// Its fields by name, all others as one.
+    type Field: Deserialize<'de>;
+    /// Reads the value of a field.
+    fn take<M: MapAccess<'de>>(&mut self, field: Self::Field, map: &mut M) -> Result<(), M::Error>;
+}
+
+impl<'de, F: Fields<'de>> Place<'de> for &mut F {
+    fn object<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
+        while let Some(field) = map.next_key()? {
+            self.take(field, &mut map)?;
+        }
         Ok(())
     }
-    fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<(), S::Error> {
-        if let Some(numbers) = self.numbers {
-            let mut number = None;
-            while list
-                .next_element_seed(Loose::number(&mut number))?
-                .is_some()
-            {
-                numbers.extend(number.take().filter(|_| numbers.len() < MOST_ELEMENTS));
+}
+
+impl Place<'_> for &mut String {
+    fn text(self, text: &str) {
+        self.clear();
+        self.push_str(text);
+    }
+    fn number(self, number: f64) {
+        *self = number.to_string();
+    }
+}
+
+impl Place<'_> for &mut Option<f64> {
+    fn number(self, number: f64) {
+        *self = Some(number);
+    }
+}
+
+/// A count, exact up to its largest value.
+impl Place<'_> for &mut Option<u64> {
+    fn count(self, count: u64) {
+        *self = Some(count);
+    }
+}
+
+/// Each element as a number, if it is one or a text that says one.
+impl<'de> Place<'de> for &mut Vec<Option<f64>> {
+    fn list<S: SeqAccess<'de>>(self, mut list: S) -> Result<(), S::Error> {
+        let mut text = String::new();
+        while list.next_element_seed(Any(&mut text))?.is_some() {
+            if self.len() < MOST_ELEMENTS {
+                self.push(text.parse().ok());
             }
-        } else if let Some(inputs) = self.inputs {
-            let mut text = String::new();
-            while list.next_element_seed(Loose::text(&mut text))?.is_some() {
-                if inputs.len() < MOST_ELEMENTS {
-                    inputs.push(text.parse().ok());
-                }
-                text.clear();
+            text.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Ranks as a list, or as a text such as `[0, 1]`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ranks(Vec<Option<u32>>);
+
+impl Ranks {
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// All of them; `None` if there are none, or not all are known.
+    pub(super) fn all(&self) -> Option<Vec<u32>> {
+        let all: Option<Vec<u32>> = self.0.iter().copied().collect();
+        all.filter(|all| !all.is_empty())
+    }
+}
+
+impl<'de> Place<'de> for &mut Ranks {
+    /// PyTorch writes the first 30 only: `[0, 1, ...]`.
+    fn text(self, text: &str) {
+        let inner = text.trim_matches(['[', ']']);
+        let ranks = inner.split(',').map(|rank| rank.trim().parse().ok());
+        self.0 = ranks.take(MOST_ELEMENTS).collect();
+    }
+    fn list<S: SeqAccess<'de>>(self, mut list: S) -> Result<(), S::Error> {
+        self.0.clear();
+        let mut rank = None::<u64>;
+        while list.next_element_seed(Any(&mut rank))?.is_some() {
+            let rank = rank.take().and_then(|rank| u32::try_from(rank).ok());
+            if self.0.len() < MOST_ELEMENTS {
+                self.0.push(rank);
             }
-        } else {
-            while list.next_element::<IgnoredAny>()?.is_some() {}
         }
         Ok(())
     }
