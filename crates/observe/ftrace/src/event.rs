@@ -129,6 +129,13 @@ pub enum Event<'a> {
     },
     /// A page fault begins; nothing is recorded when it ends.
     Fault,
+    /// The thread that runs here enters the kernel by a system call, or returns from it.
+    Syscall {
+        /// Number of the call; `None` if a tracer had cancelled it.
+        number: Option<u32>,
+        /// Whether it returned.
+        returned: bool,
+    },
 }
 
 /// What a payload turned out to be.
@@ -166,6 +173,13 @@ impl Int {
             2 => read_u16::<LE>(payload, self.offset).map(u64::from),
             _ => payload.get(self.offset).map(|b| u64::from(*b)),
         }
+    }
+    /// A signed number; the inner `None` if it is negative.
+    #[inline]
+    fn count<const LE: bool>(self, payload: &[u8]) -> Option<Option<u32>> {
+        let number = self.u64::<LE>(payload)?;
+        let negative = number >> (8 * self.size - 1) != 0;
+        Some(u32::try_from(number).ok().filter(|_| !negative))
     }
     /// Thread and CPU numbers are C `int`s that are never negative.
     #[inline]
@@ -265,6 +279,10 @@ enum Shape {
     Leave(u8),
     Nmi(Option<Int>),
     Fault,
+    Syscall {
+        number: Int,
+        returned: bool,
+    },
 }
 
 impl Shape {
@@ -309,6 +327,10 @@ impl Shape {
             "softirq_exit" => Shape::SoftirqLeave(int("vec")?),
             "nmi_handler" => Shape::Nmi(int("delta_ns")),
             "page_fault_user" | "page_fault_kernel" => Shape::Fault,
+            name @ ("sys_enter" | "sys_exit") => Shape::Syscall {
+                number: int("id")?,
+                returned: name == "sys_exit",
+            },
             name => {
                 let vector = |stem| VECTORS.iter().position(|v| v.0 == stem);
                 let index = |stem| vector(stem).and_then(|i| u8::try_from(i).ok());
@@ -380,6 +402,10 @@ impl Shape {
                 duration: duration.and_then(|i| i.u64::<LE>(payload)),
             },
             Shape::Fault => Event::Fault,
+            Shape::Syscall { number, returned } => Event::Syscall {
+                number: number.count::<LE>(payload)?,
+                returned,
+            },
         })
     }
 }
