@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use idlewave_explain::explain;
-use idlewave_explain::views::{Filter, View, ViewKind, view};
+use idlewave_explain::views::{Filter, SyscallRow, View, ViewKind, view};
 use idlewave_run::tables::*;
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{Phase, PhaseKind, RankSheet, RunReader, RunWriter};
@@ -23,6 +23,7 @@ struct Made {
     bursts: Vec<Burst>,
     wakeups: Vec<Wakeup>,
     interrupts: Vec<Interrupt>,
+    syscalls: Syscalls,
     sources: Sources,
     end: u64,
     rank: Option<u32>,
@@ -84,11 +85,23 @@ impl Made {
         });
     }
 
+    fn syscall(&mut self, cpu: u32, pid: u32, time: u64, number: Option<u32>, returned: bool) {
+        self.syscalls.push(Syscall {
+            node: NODE,
+            time_ns: START + time,
+            cpu: Cpu::new(cpu),
+            pid: Pid::new(pid),
+            number,
+            returned,
+        });
+    }
+
     fn written(mut self) -> (tempfile::TempDir, RunReader) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run");
         let mut manifest = empty_manifest();
         manifest.nodes[0].host.hz = self.hz;
+        manifest.nodes[0].host.architecture = "x86_64".to_owned();
         manifest.phases.push(Phase {
             kind: PhaseKind::Recorded {
                 library: None,
@@ -123,6 +136,7 @@ impl Made {
         out.write_table(&bursts).unwrap();
         out.write_table(&wakeups).unwrap();
         out.write_table(&interrupts).unwrap();
+        out.write_table(&self.syscalls).unwrap();
         out.close(None).unwrap();
         (dir, RunReader::open(&path).unwrap())
     }
@@ -534,4 +548,83 @@ proptest! {
         prop_assert_eq!(row.unknown.get(), unknown);
         prop_assert_eq!(ran + ready + blocked + unknown, at);
     }
+}
+
+/// The call, how often, nanoseconds, those on a CPU, and how often it was not seen to return.
+fn called(run: &RunReader, filter: &Filter) -> Vec<(String, u64, u64, u64, u64)> {
+    let View::Syscalls(found) = shown(run, ViewKind::Syscalls, filter) else {
+        panic!("another view");
+    };
+    let all = found
+        .calls
+        .iter()
+        .map(|c| (c.lengths.count, c.lengths.total.get(), c.on_cpu.get()));
+    let by_thread = found
+        .threads
+        .iter()
+        .map(|t| (t.calls, t.time.get(), t.on_cpu.get()));
+    let sum = |a: (u64, u64, u64), b: (u64, u64, u64)| (a.0 + b.0, a.1 + b.1, a.2 + b.2);
+    assert_eq!(
+        all.reduce(sum).unwrap_or_default(),
+        by_thread.reduce(sum).unwrap_or_default()
+    );
+    let row = |c: &SyscallRow| {
+        let (count, total) = (c.lengths.count, c.lengths.total.get());
+        (c.call.clone(), count, total, c.on_cpu.get(), c.not_returned)
+    };
+    found.calls.iter().map(row).collect()
+}
+
+#[test]
+fn system_calls_have_their_time_and_what_of_it_was_on_a_cpu() {
+    // As on x86-64.
+    const READ: u32 = 0;
+    const WRITE: u32 = 1;
+    const SIGRETURN: u32 = 15;
+    const FUTEX: u32 = 202;
+    let mut made = Made::default();
+    made.task(10, "app", TaskKind::Rank);
+    made.task(20, "other", TaskKind::User);
+    // 10 sleeps in `read` and goes on elsewhere.
+    made.burst(0, 10, 0, 100, EndReason::Sleeping);
+    made.burst(1, 20, 0, 290, EndReason::Sleeping);
+    made.burst(1, 10, 300, 400, EndReason::Unknown);
+    let mut call =
+        |cpu, pid, time, number, returned| made.syscall(cpu, pid, time, number, returned);
+    call(0, 10, 20, Some(WRITE), true);
+    call(0, 10, 50, Some(READ), false);
+    call(1, 20, 100, Some(SIGRETURN), false);
+    call(1, 20, 110, None, true);
+    call(1, 20, 200, Some(WRITE), false);
+    call(1, 20, 210, Some(READ), true);
+    call(1, 20, 220, Some(9_999), false);
+    call(1, 20, 250, Some(9_999), true);
+    call(1, 10, 350, Some(READ), true);
+    call(1, 10, 360, Some(WRITE), false);
+    call(1, 10, 375, Some(WRITE), true);
+    call(1, 10, 380, Some(FUTEX), false);
+    call(1, 10, 390, Some(WRITE), false);
+    let (_dir, run) = made.written();
+    let row = |call: &str, count, time, on_cpu, lost| (call.to_owned(), count, time, on_cpu, lost);
+    let everything = vec![
+        row("read", 1, 300, 100, 0),
+        row("call 9999", 1, 30, 30, 0),
+        row("write", 1, 15, 15, 2),
+        row("rt_sigreturn", 1, 10, 10, 0),
+        row("futex", 0, 0, 0, 1),
+    ];
+    assert_eq!(called(&run, &Filter::default()), everything);
+    let of_rank = Filter {
+        process: Some("app".to_owned()),
+        from: Some(Nanos::from_nanos(60)),
+        ..Filter::default()
+    };
+    let last = vec![row("write", 1, 15, 15, 1), row("futex", 0, 0, 0, 1)];
+    assert_eq!(called(&run, &of_rank), last);
+    let there: CpuSet = "0".parse().unwrap();
+    let on_cpu = Filter {
+        cpus: Some(there),
+        ..Filter::default()
+    };
+    assert_eq!(called(&run, &on_cpu), vec![row("read", 1, 300, 100, 0)]);
 }

@@ -189,6 +189,20 @@ fn views() -> Vec<View> {
                 more: 2,
             }],
         }),
+        View::Syscalls(Syscalls {
+            calls: vec![SyscallRow {
+                call: "futex".to_owned(),
+                lengths: lengths(4_000),
+                on_cpu: Nanos::from_micros(30),
+                not_returned: 1,
+            }],
+            threads: vec![CallingThread {
+                thread: thread("aixd"),
+                calls: 200,
+                time: Nanos::from_micros(800),
+                on_cpu: Nanos::from_micros(30),
+            }],
+        }),
         View::Mpi(mpi(2)),
         View::Mpi(mpi(64)),
     ]

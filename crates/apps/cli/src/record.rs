@@ -5,7 +5,7 @@ use crate::exit::{Exit, Failure, report_failure};
 use crate::progress::Bars;
 use clap::Args;
 use idlewave_pipeline::summary;
-use idlewave_record::{RecordError, RecordOptions, Recorded, Signals, record};
+use idlewave_record::{KernelTrace, RecordError, RecordOptions, Recorded, Signals, record};
 use idlewave_sys::run_as::{RunAsError, User, go_on_as};
 use idlewave_sys::terminal::{Stream, say};
 use idlewave_units::Nanos;
@@ -30,6 +30,10 @@ pub struct RecordArgs {
     /// Do not trace the kernel (causes will have no names)
     #[arg(long)]
     no_trace: bool,
+    /// Record the system calls of the ranks too, for `explain --view syscalls`; costs about a
+    /// microsecond per call
+    #[arg(long, conflicts_with = "no_trace")]
+    syscalls: bool,
     /// Only record; do not explain the run or write the report
     #[arg(long)]
     no_report: bool,
@@ -50,7 +54,11 @@ impl RecordArgs {
     fn into_options(self) -> RecordOptions {
         RecordOptions {
             output: self.output,
-            trace: !self.no_trace,
+            trace: match (self.no_trace, self.syscalls) {
+                (true, _) => KernelTrace::Off,
+                (false, false) => KernelTrace::On,
+                (false, true) => KernelTrace::WithSyscalls,
+            },
             report: !self.no_report,
             effort: effort(),
             at: self.at,

@@ -65,7 +65,7 @@ impl Bundle {
         };
         let cpus: CpuSet = here().map(|(_, cpu, _)| cpu).collect();
         let mut view = match options.trace {
-            true => KernelView::start(root, out.path(), &cpus)?,
+            true => KernelView::start(root, out.path(), &cpus, false)?,
             false => KernelView::off("idlewave measure"),
         };
         let (mut members, mut threads) = (Vec::new(), Vec::new());

@@ -3,7 +3,7 @@
 use crate::child::{exit_code, find, start, when_ended};
 use crate::error::RecordError;
 use crate::merge::Front;
-use crate::node::{NodeBundle, NodeConfig, NodeRecorder, Seen};
+use crate::node::{KernelTrace, NodeBundle, NodeConfig, NodeRecorder, Seen};
 use crate::nodes::Nodes;
 use crate::nodes_join::{join_nodes, missing_ranks};
 use crate::nodes_wait::Patience;
@@ -40,8 +40,8 @@ const HURRIED: Duration = Duration::from_secs(30);
 pub struct RecordOptions {
     /// Directory for the bundle; `None` for a new one named after the date.
     pub output: Option<PathBuf>,
-    /// Whether to record the kernel's view.
-    pub trace: bool,
+    /// What to record of the kernel.
+    pub trace: KernelTrace,
     /// Whether to explain the run and write the report afterwards.
     pub report: bool,
     /// Effort of its prediction.

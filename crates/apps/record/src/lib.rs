@@ -32,7 +32,7 @@ pub use front::{RecordOptions, Recorded, record};
 pub use launch::{Launch, LaunchError, Machine, Programs, find_launch};
 pub use launch_options::Launcher;
 pub use merge::{Front, NodeRun, host, merge, order};
-pub use node::{NodeBundle, NodeConfig, NodeRecorder, Seen};
+pub use node::{KernelTrace, NodeBundle, NodeConfig, NodeRecorder, Seen};
 pub use node_place::{Held, Place};
 pub use node_record::node_record;
 pub use node_send::node_send;

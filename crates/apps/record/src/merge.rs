@@ -109,6 +109,10 @@ pub fn merge(nodes: &[NodeRun], front: Front, path: &Path) -> Result<RunWriter, 
         row.node = at;
         row.time_ns = clock.apply(row.time_ns);
     })?;
+    copy::<Syscalls>(nodes, &mut out, |at, clock, row| {
+        row.node = at;
+        row.time_ns = clock.apply(row.time_ns);
+    })?;
     copy::<TaskTimes>(nodes, &mut out, |at, clock, row| {
         row.node = at;
         row.begin_ns = clock.apply(row.begin_ns);

@@ -18,6 +18,7 @@ use idlewave_session::{
     view_ended_after, without_tables,
 };
 use idlewave_units::{Nanos, NodeId, Pid, counted};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
@@ -27,6 +28,17 @@ use std::time::{Duration, Instant};
 /// Libraries that the loader loads before all others (ld.so(8)).
 pub(crate) const PRELOAD: &str = "LD_PRELOAD";
 
+/// What to record of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KernelTrace {
+    /// Nothing: causes have no names.
+    Off,
+    /// What took the CPUs.
+    On,
+    /// And the system calls of the ranks.
+    WithSyscalls,
+}
+
 /// What to record, and where.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
@@ -34,8 +46,8 @@ pub struct NodeConfig {
     pub output: PathBuf,
     /// The command line of the recording, for the manifest.
     pub command: Vec<String>,
-    /// Whether to record the kernel's view.
-    pub trace: bool,
+    /// What to record of the kernel.
+    pub trace: KernelTrace,
 }
 
 /// A running recording of one node. Dropped without [`finish`](Self::finish) it leaves a bundle in
@@ -117,9 +129,10 @@ impl NodeRecorder {
         let begin = move || {
             let lock = Lock::take(out.path())?;
             note_rings(out.path(), rings.path())?;
+            let syscalls = config.trace == KernelTrace::WithSyscalls;
             let view = match config.trace {
-                true => KernelView::start(root, out.path(), &cpus)?,
-                false => KernelView::off("idlewave record"),
+                KernelTrace::Off => KernelView::off("idlewave record"),
+                _ => KernelView::start(root, out.path(), &cpus, syscalls)?,
             };
             let mut recorder = Self {
                 spill: SpillWriter::create(out.path())?,

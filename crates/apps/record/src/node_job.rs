@@ -1,5 +1,6 @@
 //! The front's message to the nodes: the token in their command line.
 
+use crate::KernelTrace;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use idlewave_sys::files;
@@ -17,8 +18,8 @@ pub struct Job {
     pub run: PathBuf,
     /// The command line, for the manifests of the nodes.
     pub command: Vec<String>,
-    /// Whether to record the kernel's view.
-    pub trace: bool,
+    /// What to record of the kernel.
+    pub trace: KernelTrace,
     /// Nodes whose bundles the front has; they need not send them again.
     #[serde(default)]
     pub have: Vec<String>,
@@ -40,7 +41,7 @@ impl Job {
     ///
     /// # Errors
     /// The kernel returns no random numbers.
-    pub fn new(run: &Path, command: &[String], trace: bool) -> std::io::Result<Self> {
+    pub fn new(run: &Path, command: &[String], trace: KernelTrace) -> std::io::Result<Self> {
         let mut bytes = [0; 16];
         std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
         let id = bytes.iter().map(|b| format!("{b:02x}")).collect();
@@ -105,7 +106,7 @@ mod tests {
     fn a_job_survives_the_way_through_its_token() {
         let dir = tempfile::tempdir().unwrap();
         let command = ["mpirun".to_owned(), "a b 'c' \"d\" $e \n ü".to_owned()];
-        let job = Job::new(dir.path(), &command, true).unwrap();
+        let job = Job::new(dir.path(), &command, KernelTrace::On).unwrap();
         let token = job.encode();
         assert!(
             token
@@ -113,13 +114,16 @@ mod tests {
                 .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
         );
         assert_eq!(Job::decode(&token), Some(job.clone()));
-        assert_ne!(Job::new(dir.path(), &command, true).unwrap().id, job.id);
+        assert_ne!(
+            Job::new(dir.path(), &command, KernelTrace::On).unwrap().id,
+            job.id
+        );
     }
 
     #[test]
     fn what_is_no_token_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let mut job = Job::new(dir.path(), &[], true).unwrap();
+        let mut job = Job::new(dir.path(), &[], KernelTrace::On).unwrap();
         job.id = "../../../../etc/................".to_owned();
         for token in ["", "x", "e30", "./app", &job.encode()] {
             assert_eq!(Job::decode(token), None, "{token}");
@@ -129,7 +133,7 @@ mod tests {
     #[test]
     fn the_front_s_directory_is_known_by_the_job_s_number() {
         let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let job = Job::new(here.path(), &[], true).unwrap();
+        let job = Job::new(here.path(), &[], KernelTrace::On).unwrap();
         assert!(!job.sees_incoming());
         job.open_incoming().unwrap();
         assert!(job.sees_incoming());
@@ -138,7 +142,7 @@ mod tests {
             run: there.path().to_owned(),
             ..job
         };
-        Job::new(there.path(), &[], true)
+        Job::new(there.path(), &[], KernelTrace::On)
             .unwrap()
             .open_incoming()
             .unwrap();

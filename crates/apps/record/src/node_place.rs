@@ -301,11 +301,12 @@ fn bases() -> impl Iterator<Item = PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::KernelTrace;
     use std::process::Command;
 
     fn place() -> (tempfile::TempDir, Job, Place) {
         let dir = tempfile::tempdir().unwrap();
-        let job = Job::new(dir.path(), &[], true).unwrap();
+        let job = Job::new(dir.path(), &[], KernelTrace::On).unwrap();
         let place = Place::open_in(dir.path(), &job.id).unwrap();
         (dir, job, place)
     }
@@ -366,7 +367,7 @@ mod tests {
         place.set_bundle(&bundle, &NodeFacts::here()).unwrap();
         let old = std::time::SystemTime::now() - 2 * KEPT;
         let age = |place: &Place| File::open(place.path()).unwrap().set_modified(old).unwrap();
-        let other = Job::new(dir.path(), &job.command, true).unwrap();
+        let other = Job::new(dir.path(), &job.command, KernelTrace::On).unwrap();
         // Young, then old but recorded, then old and abandoned.
         Place::open_in(dir.path(), &other.id).unwrap();
         assert!(place.path().exists());

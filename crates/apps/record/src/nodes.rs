@@ -1,6 +1,7 @@
 //! The front of a recording on several nodes: it puts the shim into the launcher's command, records
 //! its own node, and fetches the bundles of the others when the program has ended.
 
+use crate::KernelTrace;
 use crate::launch::{Launch, LaunchError, Machine, find_launch, refuse_inside};
 use crate::node_frames::{Receiver, is_plain, parse};
 use crate::node_job::Job;
@@ -58,7 +59,7 @@ impl Nodes {
         command: &[OsString],
         at: Option<usize>,
         run: &Path,
-        trace: bool,
+        trace: KernelTrace,
     ) -> Result<Option<Self>, LaunchError> {
         refuse_inside(|name| std::env::var(name).ok())?;
         let Some(launch) = find_launch(command, at, &Machine)? else {

@@ -181,7 +181,7 @@ fn record(
     progress: &dyn Progress,
 ) -> Result<(), SessionError> {
     let view = match options.trace {
-        true => KernelView::start(root, out.path(), &plan.cpus)?,
+        true => KernelView::start(root, out.path(), &plan.cpus, false)?,
         false => KernelView::off("idlewave study"),
     };
     let meter = ContaminationMeter::start(root);

@@ -129,6 +129,13 @@ impl RunWriter {
         Ok(())
     }
 
+    /// Removes a table that was begun.
+    pub fn discard_table<T: Table>(&self, table: TableWriter<T>) -> Result<(), RunError> {
+        drop(table);
+        let file = self.path.join(file_name(T::NAME));
+        fs::remove_file(&file).map_err(RunError::io("remove", file))
+    }
+
     fn enter(&mut self, entry: TableEntry) {
         self.manifest.tables.retain(|t| t.name != entry.name);
         self.manifest.tables.push(entry);

@@ -216,6 +216,23 @@ tables! {
         to: Cpu,
     }
 
+    /// A thread entered the kernel by a system call, or returned from one. Only recorded on request
+    /// (`record --syscalls`).
+    Syscalls of Syscall = "syscalls" {
+        /// Node.
+        node: NodeId,
+        /// When.
+        time_ns: u64,
+        /// CPU on which the thread ran then.
+        cpu: Cpu,
+        /// Thread.
+        pid: Pid,
+        /// Number of the call on this architecture. Empty if a tracer had cancelled the call.
+        number: Option<u32>,
+        /// Whether it returned; false: it entered.
+        returned: bool,
+    }
+
     /// A stretch of a rank's time: one iteration of a lockstep run has one `compute` and one wait;
     /// one of the Lennard-Jones run has `update`, `exchange`, perhaps `rebuild`, and `force`.
     Regions of Region = "regions" {

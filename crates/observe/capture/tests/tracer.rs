@@ -50,6 +50,7 @@ fn config(dir: &Path) -> TraceConfig {
     TraceConfig {
         raw_dir: dir.join("raw"),
         cpus,
+        syscalls: false,
     }
 }
 
@@ -61,7 +62,7 @@ fn a_recording_leaves_pages_formats_and_no_instance() {
     let config = config(dir.path());
     let mut session = TraceSession::start(Path::new("/"), &config).unwrap();
     session.note(Pid::new(7), "iw-rank-0", true);
-    session.watch_faults(&[own_thread()]).unwrap();
+    session.watch_ranks(&[own_thread()]).unwrap();
     for _ in 0..20 {
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -213,6 +214,7 @@ fn a_recording_that_begins_or_ends_refuses_no_line_of_a_program() {
             let config = TraceConfig {
                 raw_dir: dir.path().join("raw"),
                 cpus: online.trim().parse().unwrap(),
+                syscalls: false,
             };
             let session = TraceSession::start(Path::new("/"), &config).unwrap();
             session.stop().unwrap();
@@ -233,6 +235,7 @@ fn lines_written_to_the_top_level_trace_marker_are_recorded_where_the_kernel_cop
     let config = TraceConfig {
         raw_dir: out.path().join("raw"),
         cpus: online.trim().parse().unwrap(),
+        syscalls: false,
     };
     let session = TraceSession::start(Path::new("/"), &config).unwrap();
     let own = format!("step of process {}", std::process::id());

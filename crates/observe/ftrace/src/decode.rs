@@ -3,7 +3,7 @@
 use crate::format::{EventFormat, HeaderPage};
 use crate::markers::MARKER_EVENT;
 use crate::pages::{MOST_PAGE_BYTES, PageSheet, PageSource, decode_pages};
-use crate::{DecodeSummary, EVENTS, FtraceError, RawCapture, SeenTask};
+use crate::{DecodeSummary, EVENTS, FtraceError, RawCapture, SYSCALLS, SeenTask};
 use crate::{capture_path, format_path, header_page_path, pages_path};
 use idlewave_run::RunWriter;
 use idlewave_sys::files;
@@ -115,7 +115,7 @@ fn check(capture: &RawCapture, header: &HeaderPage, raw_dir: &Path) -> Result<()
 /// The formats that the capture has.
 fn read_formats(raw_dir: &Path) -> Result<Vec<EventFormat>, FtraceError> {
     let mut formats = Vec::new();
-    for &event in EVENTS.iter().chain([&MARKER_EVENT]) {
+    for &event in EVENTS.iter().chain(SYSCALLS).chain([&MARKER_EVENT]) {
         formats.extend(read_format(raw_dir, event)?);
     }
     Ok(formats)

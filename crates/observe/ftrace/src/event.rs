@@ -149,6 +149,13 @@ pub enum Event<'a> {
     },
     /// A page fault begins; nothing is recorded when it ends.
     Fault,
+    /// The thread that runs here enters the kernel by a system call, or returns from it.
+    Syscall {
+        /// Number of the call; `None` if a tracer had cancelled it.
+        number: Option<u32>,
+        /// Whether it returned.
+        returned: bool,
+    },
 }
 
 /// What a payload turned out to be.
@@ -186,6 +193,13 @@ impl Int {
             2 => read_u16::<LE>(payload, self.offset).map(u64::from),
             _ => payload.get(self.offset).map(|b| u64::from(*b)),
         }
+    }
+    /// A signed number; the inner `None` if it is negative.
+    #[inline]
+    fn count<const LE: bool>(self, payload: &[u8]) -> Option<Option<u32>> {
+        let number = self.u64::<LE>(payload)?;
+        let negative = number >> (8 * self.size - 1) != 0;
+        Some(u32::try_from(number).ok().filter(|_| !negative))
     }
     /// Thread and CPU numbers are C `int`s that are never negative.
     #[inline]
@@ -281,6 +295,10 @@ enum Shape {
     Leave(Handler),
     Nmi(Option<Int>),
     Fault,
+    Syscall {
+        number: Int,
+        returned: bool,
+    },
 }
 
 impl Shape {
@@ -325,6 +343,10 @@ impl Shape {
             "softirq_exit" => Shape::SoftirqLeave(int("vec")?),
             "nmi_handler" => Shape::Nmi(int("delta_ns")),
             "page_fault_user" | "page_fault_kernel" => Shape::Fault,
+            name @ ("sys_enter" | "sys_exit") => Shape::Syscall {
+                number: int("id")?,
+                returned: name == "sys_exit",
+            },
             name => Handler::vector_event(name.as_bytes(), Shape::Enter, Shape::Leave)?,
         })
     }
@@ -389,6 +411,10 @@ impl Shape {
                 duration: duration.and_then(|i| i.u64::<LE>(payload)),
             },
             Shape::Fault => Event::Fault,
+            Shape::Syscall { number, returned } => Event::Syscall {
+                number: number.count::<LE>(payload)?,
+                returned,
+            },
         })
     }
 }

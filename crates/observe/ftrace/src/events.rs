@@ -60,3 +60,13 @@ pub const EVENTS: &[(&str, &str)] = &[
 
 /// Read where `sched_waking` is missing, never recorded.
 pub const STANDS_IN: (&str, &str) = ("sched", "sched_wakeup");
+
+/// Recorded on request only, for the ranks: entry into a system call, and the return from it.
+pub const SYSCALLS: &[(&str, &str)] =
+    &[("raw_syscalls", "sys_enter"), ("raw_syscalls", "sys_exit")];
+
+/// All events that are read.
+pub fn read() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let all = EVENTS.iter().chain([&STANDS_IN]).chain(SYSCALLS);
+    all.copied()
+}

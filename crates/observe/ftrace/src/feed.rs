@@ -26,8 +26,8 @@ pub(crate) struct Lane {
     pub(crate) account: Account,
 }
 
-/// Turns events into the tables `tasks`, `sources`, `bursts`, `interrupts`, `wakeups` and
-/// `migrations` of a run, with the memory of a few thousand rows.
+/// Turns events into the tables `tasks`, `sources`, `bursts`, `interrupts`, `wakeups`, `migrations`
+/// and, if there are any, `syscalls` of a run, with the memory of a few thousand rows.
 pub struct Feed {
     pub(crate) node: NodeId,
     pub(crate) sink: Sink,
@@ -264,7 +264,7 @@ impl Feed {
         sink.wakes.end(&mut sink.rows.wakeups);
         sink.wakes.enter(&mut summary.losses);
         tables.write(sink.rows, &mut summary)?;
-        tables.finish(out)?;
+        tables.finish(out, &summary)?;
         let mut seen = sink.tasks.seen();
         settle(&mut seen);
         let tasks = crate::names::table(node, &seen);

@@ -1,6 +1,7 @@
 //! From the sub-buffers of the CPUs to the tables of a run, wherever the sub-buffers are stored.
 
 use crate::event::Decoder;
+use crate::events::read;
 use crate::feed::{Feed, Lane};
 use crate::format::{EventFormat, HeaderPage};
 use crate::ledger::{Account, Overall};
@@ -8,7 +9,7 @@ use crate::markers::{MARKER_EVENT, Markers};
 use crate::scale::Scale;
 use crate::stream::PageDecoder;
 use crate::timeline::Timeline;
-use crate::{CpuStats, DecodeSummary, EVENTS, FtraceError, RawTask, STANDS_IN, SeenTask};
+use crate::{CpuStats, DecodeSummary, FtraceError, RawTask, SeenTask};
 use idlewave_run::RunWriter;
 use idlewave_units::{Cpu, NodeId};
 use std::io::{self, Read};
@@ -61,8 +62,8 @@ pub trait PageSource {
     fn path(&self, cpu: Cpu) -> PathBuf;
 }
 
-/// Writes the tables `tasks`, `sources`, `bursts`, `interrupts`, `wakeups` and `migrations` into a
-/// run; the manifest names them but is not saved.
+/// Writes the tables `tasks`, `sources`, `bursts`, `interrupts`, `wakeups`, `migrations` and, if
+/// there are any, `syscalls` into a run; the manifest names them but is not saved.
 ///
 /// Rows are ordered by CPU and then by time, so one pass over the CPUs needs the memory of a few
 /// thousand rows however long the trace is. The same sub-buffers give the same bytes. Damaged
@@ -85,8 +86,7 @@ pub fn decode_pages(
     progress: &dyn Fn(f64),
     settle: impl FnOnce(&mut [SeenTask]),
 ) -> Result<DecodeSummary, FtraceError> {
-    let read = EVENTS.iter().chain([&STANDS_IN]);
-    let used = |f: &&EventFormat| read.clone().any(|(_, event)| *event == f.name);
+    let used = |f: &&EventFormat| read().any(|(_, event)| event == f.name);
     let formats: Vec<EventFormat> = sheet.formats.iter().filter(used).cloned().collect();
     let marker = sheet.formats.iter().find(|f| f.name == MARKER_EVENT.1);
     let (decoder, unusable) = Decoder::new(&formats);

@@ -30,6 +30,8 @@ pub struct DecodeSummary {
     pub wakeups: u64,
     /// Rows of table `migrations`.
     pub migrations: u64,
+    /// Rows of table `syscalls`.
+    pub syscalls: u64,
     /// Times of the first and of the last event; `None` without events.
     pub span: Option<(u64, u64)>,
     /// Lines written to `trace_marker`, in time order; `None` if the recorder could not get them,

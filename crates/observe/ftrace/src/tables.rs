@@ -2,7 +2,7 @@
 
 use crate::DecodeSummary;
 use crate::timeline::{Rows, Sink};
-use idlewave_run::tables::{Bursts, Interrupts, Migrations, Wakeups};
+use idlewave_run::tables::{Bursts, Interrupts, Migrations, Syscalls, Wakeups};
 use idlewave_run::{RunError, RunWriter, Table, TableWriter};
 
 /// Rows of a table collected before they are written.
@@ -14,6 +14,7 @@ pub(crate) struct Tables {
     interrupts: TableWriter<Interrupts>,
     wakeups: TableWriter<Wakeups>,
     migrations: TableWriter<Migrations>,
+    syscalls: TableWriter<Syscalls>,
 }
 
 impl Tables {
@@ -23,6 +24,7 @@ impl Tables {
             interrupts: out.table()?,
             wakeups: out.table()?,
             migrations: out.table()?,
+            syscalls: out.table()?,
         })
     }
 
@@ -43,6 +45,11 @@ impl Tables {
             &mut self.migrations,
             &mut rows.migrations,
             &mut summary.migrations,
+        )?;
+        drain(
+            &mut self.syscalls,
+            &mut rows.syscalls,
+            &mut summary.syscalls,
         )
     }
 
@@ -73,14 +80,30 @@ impl Tables {
                 &mut summary.migrations,
             )?;
         }
+        if rows.syscalls.len() >= ROWS {
+            drain(
+                &mut self.syscalls,
+                &mut rows.syscalls,
+                &mut summary.syscalls,
+            )?;
+        }
         Ok(())
     }
 
-    pub(crate) fn finish(self, out: &mut RunWriter) -> Result<(), RunError> {
+    /// Without rows there is no table of system calls: they are recorded on request only.
+    pub(crate) fn finish(
+        self,
+        out: &mut RunWriter,
+        summary: &DecodeSummary,
+    ) -> Result<(), RunError> {
         out.finish_table(self.bursts)?;
         out.finish_table(self.interrupts)?;
         out.finish_table(self.wakeups)?;
-        out.finish_table(self.migrations)
+        out.finish_table(self.migrations)?;
+        match summary.syscalls {
+            0 => out.discard_table(self.syscalls),
+            _ => out.finish_table(self.syscalls),
+        }
     }
 }
 

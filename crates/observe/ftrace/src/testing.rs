@@ -1,11 +1,12 @@
 //! Writer of synthetic sub-buffers, format files and captures, for tests and benchmarks.
 
 use crate::event::Decoder;
+use crate::events::read;
 use crate::format::{EventFormat, HeaderPage};
 use crate::ledger::Account;
 use crate::stream::PageDecoder;
 use crate::timeline::{Sink, Timeline};
-use crate::{CpuStats, EVENTS, RawCapture, RawTask, STANDS_IN};
+use crate::{CpuStats, EVENTS, RawCapture, RawTask, SYSCALLS};
 use idlewave_run::tables::{Bursts, Interrupts, Migrations, Wakeups};
 use idlewave_units::{Cpu, NodeId, Pid};
 use std::fs;
@@ -22,11 +23,9 @@ pub fn header_page_text(page_size: u32) -> String {
     )
 }
 
-/// Number of an event in synthetic captures: its place in [`EVENTS`], counted from 100, and behind
-/// them that of [`STANDS_IN`].
+/// Number of an event in synthetic captures: its place among all that are read, counted from 100.
 pub fn event_id(event: &str) -> u16 {
-    let mut all = EVENTS.iter().chain([&STANDS_IN]);
-    let place = all.position(|(_, e)| *e == event);
+    let place = read().position(|(_, e)| e == event);
     100 + place.expect("tests name events of the list") as u16
 }
 
@@ -74,6 +73,8 @@ pub fn format_text(event: &str) -> String {
             ("unsigned long ip", 16, 8, 0),
             ("unsigned long error_code", 24, 8, 0),
         ],
+        "sys_enter" => &[("long id", 8, 8, 1), ("unsigned long args[6]", 16, 48, 0)],
+        "sys_exit" => &[("long id", 8, 8, 1), ("long ret", 16, 8, 1)],
         "ipi_entry" | "ipi_exit" => &[("const char * reason", 8, 8, 0)],
         _ => &[("int vector", 8, 4, 1)],
     };
@@ -94,10 +95,10 @@ pub fn format_text(event: &str) -> String {
 
 /// The formats of all events.
 pub fn formats() -> Vec<EventFormat> {
-    let parse = |(_, event): &(&str, &str)| {
+    let parse = |(_, event): (&str, &str)| {
         EventFormat::parse(Path::new(event), &format_text(event)).expect("the text is a format")
     };
-    EVENTS.iter().map(parse).collect()
+    read().map(parse).collect()
 }
 
 /// A record's payload under construction.
@@ -198,6 +199,14 @@ impl Payload {
     /// `nmi_handler` that took `duration` nanoseconds.
     pub fn nmi(pid: u32, duration: u64) -> Self {
         Self::new("nmi_handler", pid).u64(0).u64(duration).u32(1)
+    }
+    /// `sys_enter`, or `sys_exit` if it `returned`.
+    pub fn syscall(pid: u32, number: i64, returned: bool) -> Self {
+        let number = number as u64;
+        match returned {
+            false => (0..6).fold(Self::new("sys_enter", pid).u64(number), |p, _| p.u64(0)),
+            true => Self::new("sys_exit", pid).u64(number).u64(0),
+        }
     }
     /// `page_fault_user`.
     pub fn fault(pid: u32) -> Self {
@@ -419,7 +428,7 @@ pub fn write_capture(
     let written = "the test's own directory can be written";
     capture.save(raw_dir).expect(written);
     fs::write(crate::header_page_path(raw_dir), header_page_text(4096)).expect(written);
-    for (system, event) in EVENTS {
+    for (system, event) in EVENTS.iter().chain(SYSCALLS) {
         let path = crate::format_path(raw_dir, system, event);
         fs::create_dir_all(path.parent().expect("it has a parent")).expect(written);
         fs::write(path, format_text(event)).expect(written);

@@ -11,7 +11,8 @@ use crate::markers::Markers;
 use crate::names::{SourceBook, TaskBook};
 use crate::wakes::{KnownBy, Wakes};
 use idlewave_run::tables::{
-    Burst, Bursts, EndReason, Interrupt, Interrupts, Migration, Migrations, Wakeup, Wakeups,
+    Burst, Bursts, EndReason, Interrupt, Interrupts, Migration, Migrations, Syscall, Syscalls,
+    Wakeup, Wakeups,
 };
 use idlewave_run::{SourceKind, Table};
 use idlewave_units::{Cpu, NodeId, Pid};
@@ -30,6 +31,7 @@ pub(crate) struct Rows {
     pub(crate) interrupts: Interrupts,
     pub(crate) wakeups: Wakeups,
     pub(crate) migrations: Migrations,
+    pub(crate) syscalls: Syscalls,
 }
 
 /// What did not fit together on one CPU.
@@ -209,6 +211,19 @@ impl Timeline {
                     .sources
                     .enter(SourceKind::PageFault, "page fault".to_owned());
                 self.point(source, pid, now, false, sink);
+            }
+            Event::Syscall { number, returned } => {
+                // Without a thread, nobody called.
+                if let Some(pid) = pid {
+                    sink.rows.syscalls.push(Syscall {
+                        node: self.node,
+                        time_ns: now,
+                        cpu: self.cpu,
+                        pid,
+                        number,
+                        returned,
+                    });
+                }
             }
         }
     }

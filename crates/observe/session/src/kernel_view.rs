@@ -17,6 +17,14 @@ use std::path::Path;
 
 const NODE: NodeId = NodeId::new(0);
 
+fn no_syscalls(why: &str) -> Unavailable {
+    Unavailable {
+        what: "system calls of the ranks".to_owned(),
+        why: why.to_owned(),
+        allow: None,
+    }
+}
+
 /// A recording of the kernel's view.
 pub struct KernelView {
     way: Way,
@@ -58,20 +66,28 @@ impl KernelView {
         }
     }
 
-    /// Starts the best recording that is permitted.
+    /// Starts the best recording that is permitted, with the system calls of the ranks if `syscalls`.
     ///
     /// # Errors
     /// The tracer is available and permitted, but fails (full disk).
-    pub fn start(root: &Path, bundle: &Path, cpus: &CpuSet) -> Result<Self, SessionError> {
+    pub fn start(
+        root: &Path,
+        bundle: &Path,
+        cpus: &CpuSet,
+        syscalls: bool,
+    ) -> Result<Self, SessionError> {
         let config = TraceConfig {
             raw_dir: bundle.join("raw"),
             cpus: cpus.clone(),
+            syscalls,
         };
         let refused = match TraceSession::start(root, &config) {
             Ok(session) => {
+                let lacks = syscalls && !session.has_syscalls();
+                let why = "this kernel has no trace events for them (CONFIG_FTRACE_SYSCALLS)";
                 return Ok(Self {
                     way: Way::Tracefs(Box::new(session)),
-                    unavailable: Vec::new(),
+                    unavailable: lacks.then(|| no_syscalls(why)).into_iter().collect(),
                 });
             }
             Err(error) => match error.unavailable() {
@@ -84,6 +100,9 @@ impl KernelView {
         if capabilities.tracing {
             // The check passed, but the attempt failed.
             unavailable.insert(0, refused);
+        }
+        if syscalls {
+            unavailable.push(no_syscalls("they need the kernel trace"));
         }
         let view = ProcView {
             cpus: cpus.clone(),
@@ -128,7 +147,7 @@ impl KernelView {
                     session.note(pid, &member.name, ranks);
                 }
                 if ranks {
-                    session.watch_faults(threads)?;
+                    session.watch_ranks(threads)?;
                 }
             }
             Way::Proc(view) => {
@@ -178,7 +197,7 @@ impl KernelView {
                 for thread in new {
                     session.note_rank(thread.thread, thread.process, &thread.name);
                 }
-                session.watch_faults(all)?;
+                session.watch_ranks(all)?;
             }
             Way::Proc(view) => {
                 for thread in new {

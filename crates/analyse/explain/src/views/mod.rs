@@ -16,6 +16,7 @@ mod processes;
 mod scope;
 mod seen;
 mod states;
+mod syscalls;
 mod threads;
 mod ticks;
 mod versus;
@@ -33,6 +34,7 @@ pub use mpi::{CallRow, CommunicatorRow, Mpi, OpenTransfer, Traffic, UnfinishedRa
 pub use processes::{Ends, Process, Processes};
 pub use scope::Filter;
 pub use states::{States, StatesRow};
+pub use syscalls::{CallingThread, SyscallRow, Syscalls};
 pub use threads::Thread;
 pub use ticks::{Clock, ClockCpu, Skew};
 pub use versus::{LockstepChange, Measured, SourceChange, Verdict, Versus, versus};

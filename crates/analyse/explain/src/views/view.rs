@@ -8,6 +8,7 @@ use super::mpi::{Mpi, mpi};
 use super::processes::{Processes, processes};
 use super::scope::{Filter, Scope};
 use super::states::{States, states};
+use super::syscalls::{Syscalls, syscalls};
 use super::threads::Threads;
 use super::wakeups::{Wakeups, wakeups};
 use crate::ExplainError;
@@ -35,6 +36,8 @@ pub enum ViewKind {
     Wakeups,
     /// What a recorded MPI program called and sent.
     Mpi,
+    /// System calls of the ranks.
+    Syscalls,
 }
 
 impl ViewKind {
@@ -48,6 +51,7 @@ impl ViewKind {
         Self::Latency,
         Self::Wakeups,
         Self::Mpi,
+        Self::Syscalls,
     ];
 
     /// The name on the command line and in JSON.
@@ -61,6 +65,7 @@ impl ViewKind {
             Self::Latency => "latency",
             Self::Wakeups => "wakeups",
             Self::Mpi => "mpi",
+            Self::Syscalls => "syscalls",
         }
     }
 
@@ -83,6 +88,7 @@ impl ViewKind {
             Self::Mpi => {
                 "A recorded MPI program: calls by communicator, bytes between ranks, waits"
             }
+            Self::Syscalls => "System calls of ranks recorded with --syscalls: time, time on a CPU",
         }
     }
 
@@ -113,6 +119,8 @@ pub enum View {
     Wakeups(Wakeups),
     /// What a recorded MPI program called and sent.
     Mpi(Mpi),
+    /// System calls of the ranks.
+    Syscalls(Syscalls),
 }
 
 /// Computes a view of a run whose findings are known.
@@ -141,6 +149,7 @@ pub fn view(
         ViewKind::Interrupts => View::Interrupts(interrupts(run, scope, stop)?),
         ViewKind::Latency => View::Latency(latency(run, threads, scope, stop)?),
         ViewKind::Mpi => View::Mpi(mpi(run, findings, scope, stop)?),
+        ViewKind::Syscalls => View::Syscalls(syscalls(run, threads, scope, stop)?),
         ViewKind::Wakeups => View::Wakeups(wakeups(
             run,
             findings,

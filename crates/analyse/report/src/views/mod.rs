@@ -9,6 +9,7 @@ mod latency;
 mod mpi;
 mod pieces;
 mod processes;
+mod syscalls;
 mod versus;
 mod wakeups;
 
@@ -38,6 +39,7 @@ pub fn render_view(
         View::Interrupts(found) => interrupts::interrupts(&mut screen, found, several),
         View::Latency(found) => latency::latency(&mut screen, found, several),
         View::Mpi(found) => mpi::mpi(&mut screen, found),
+        View::Syscalls(found) => syscalls::syscalls(&mut screen, found, several),
         View::Wakeups(found) => wakeups::wakeups(&mut screen, found),
     }
     not_traced(&mut screen, manifest);

@@ -6,7 +6,7 @@ use super::{Instance, Numbers, TraceError, Tracefs, clean_stale, cost};
 use crate::proc::tasks;
 use idlewave_clock::monotonic_ns;
 use idlewave_ftrace::{
-    CpuStats, EVENTS, MARKER_EVENT, RawCapture, RawTask, format_path, header_page_path,
+    CpuStats, EVENTS, MARKER_EVENT, RawCapture, RawTask, SYSCALLS, format_path, header_page_path,
 };
 use idlewave_run::TraceCost;
 use idlewave_sys::files;
@@ -30,6 +30,8 @@ pub struct TraceConfig {
     pub raw_dir: PathBuf,
     /// CPUs to record.
     pub cpus: CpuSet,
+    /// Whether to record the system calls of the ranks too: two events each.
+    pub syscalls: bool,
 }
 
 /// A running recording. Dropping it removes the instance and keeps what has been recorded.
@@ -42,6 +44,8 @@ pub struct TraceSession {
     tasks: BTreeMap<Pid, RawTask>,
     event_ns: Option<f64>,
     numbers: Numbers,
+    /// The events that are recorded for the ranks only.
+    of_ranks: Vec<(&'static str, &'static str)>,
     /// Named threads whose numbers in the trace are unknown.
     unknown: u64,
     _tracefs: Tracefs,
@@ -92,7 +96,12 @@ impl TraceSession {
         let header = header_page_path(&raw_dir);
         files::replace(&header, &header_page(&tracefs)?)
             .map_err(TraceError::io("write", &header))?;
-        for &(system, event) in EVENTS {
+        let (mut of_ranks, of_all): (Vec<_>, Vec<_>) =
+            EVENTS.iter().partition(|(system, _)| *system == FAULTS);
+        if config.syscalls {
+            of_ranks.extend(SYSCALLS);
+        }
+        for &(system, event) in of_all.iter().chain(&of_ranks) {
             save_format(&tracefs, &raw_dir, system, event)?;
         }
         if instance.file(COPY_MARKERS).exists() {
@@ -123,6 +132,7 @@ impl TraceSession {
             tasks: BTreeMap::new(),
             event_ns,
             numbers,
+            of_ranks,
             unknown: 0,
             instance,
             _tracefs: tracefs,
@@ -130,10 +140,8 @@ impl TraceSession {
         session.look_at_tasks()?;
         session.note(session.reader.tid(), reader::NAME, false);
         session.save()?;
-        for &(system, event) in EVENTS {
-            if system != FAULTS {
-                session.enable(system, event)?;
-            }
+        for (system, event) in of_all {
+            session.enable(system, event)?;
         }
         session.instance.write("tracing_on", "1")?;
         // Older kernels lack it. While it is set and the instance is off, writes to `trace_marker`
@@ -196,11 +204,12 @@ impl TraceSession {
         self.numbers.ask(threads)
     }
 
-    /// Records page faults of these threads from now on, and no longer of those given before.
+    /// Records page faults and, if asked for, system calls of these threads from now on, and no longer
+    /// of those given before.
     ///
     /// # Errors
     /// The kernel rejects the filter.
-    pub fn watch_faults(&mut self, threads: &[Pid]) -> Result<(), TraceError> {
+    pub fn watch_ranks(&mut self, threads: &[Pid]) -> Result<(), TraceError> {
         let traced: Vec<Pid> = threads
             .iter()
             .filter_map(|&thread| self.numbers.of(thread))
@@ -211,7 +220,7 @@ impl TraceSession {
         // Threads that started together have close numbers, and a list of hundreds would not fit
         // into one write. A stranger in the range does no harm.
         let filter = format!("common_pid >= {first} && common_pid <= {last}");
-        for &(system, event) in EVENTS.iter().filter(|(system, _)| *system == FAULTS) {
+        for &(system, event) in &self.of_ranks {
             let file = format!("events/{system}/{event}/filter");
             if self.instance.file(&file).exists() {
                 self.instance.write(&file, &filter)?;
@@ -219,6 +228,12 @@ impl TraceSession {
             }
         }
         self.save()
+    }
+
+    /// Whether this kernel can record system calls.
+    pub fn has_syscalls(&self) -> bool {
+        let directory = |(system, event)| self.instance.file(&format!("events/{system}/{event}"));
+        SYSCALLS.iter().all(|&event| directory(event).exists())
     }
 
     /// Whether the reader failed; then [`stop`](Self::stop) returns the error.

@@ -36,8 +36,8 @@ macro_rules! every_table {
 }
 
 every_table! {
-    Tasks Sources Bursts Interrupts Wakeups Migrations Regions Detours Quanta TaskTimes Counters Calls
-    Transfers Communicators Operations Marks Messages Waits WaitParts LateSteps LateParts
+    Tasks Sources Bursts Interrupts Wakeups Migrations Syscalls Regions Detours Quanta TaskTimes Counters
+    Calls Transfers Communicators Operations Marks Messages Waits WaitParts LateSteps LateParts
 }
 
 /// Writes a directory with a file for every table of the run.

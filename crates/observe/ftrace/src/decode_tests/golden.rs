@@ -246,3 +246,42 @@ fn a_wakeup_has_its_waker_and_the_cpu_that_was_chosen() {
         [(1001, 7, 0, 3), (1101, 6, 2, 4), (1202, 5, 2, 6)]
     );
 }
+
+#[test]
+fn system_calls_are_rows_of_a_table_that_only_such_captures_have() {
+    let calls = |events: &[(u64, Payload)]| {
+        let found = decode_with(|_, _| {}, &[pages(4096, events)]);
+        let run = &found.run;
+        let table = run.table_if_present::<Syscalls>().unwrap();
+        let rows = table.map(|_| run.read::<Syscalls>().unwrap().rows().collect::<Vec<_>>());
+        assert_eq!(
+            found.summary.syscalls,
+            rows.as_ref().map_or(0, Vec::len) as u64
+        );
+        assert_eq!(run.path().join("syscalls.arrow").exists(), rows.is_some());
+        rows
+    };
+    let switch = |time, next| (time, Payload::switch((0, "swapper"), 0, (next, "app")));
+    assert_eq!(calls(&[switch(200, 9)]), None);
+    let rows = calls(&[
+        switch(200, 9),
+        (300, Payload::syscall(9, 202, false)),
+        (400, Payload::syscall(9, 202, true)),
+        // A tracer, or the return from a signal handler, leaves no number.
+        (500, Payload::syscall(9, -1, true)),
+    ]);
+    let row = |time_ns, number, returned| Syscall {
+        node: NodeId::new(0),
+        time_ns,
+        cpu: Cpu::new(0),
+        pid: Pid::new(9),
+        number,
+        returned,
+    };
+    let expected = vec![
+        row(300, Some(202), false),
+        row(400, Some(202), true),
+        row(500, None, true),
+    ];
+    assert_eq!(rows, Some(expected));
+}

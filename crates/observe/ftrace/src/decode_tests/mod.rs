@@ -6,7 +6,7 @@ mod golden;
 use super::*;
 use crate::DecodeSummary;
 use crate::testing::{Payload, pages, task, write_capture};
-use idlewave_run::tables::{Bursts, Interrupts, Migrations, Sources, Wakeups};
+use idlewave_run::tables::{Bursts, Interrupts, Migrations, Sources, Syscall, Syscalls, Wakeups};
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RunReader, Table};
 

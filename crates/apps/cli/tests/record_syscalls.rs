@@ -1,0 +1,137 @@
+//! `idlewave record --syscalls`: the system calls of real MPI programs, counted.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{again, idlewave, instances_of, is_root, run, wait};
+use idlewave_mpi::testing::{Installation, installation, skip};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const RANKS: u64 = 2;
+/// What the program does on each rank.
+const GETPPID: u64 = 1_000;
+const SLEEPS: u64 = 50;
+
+/// The program `syscalls`; `None`, with the reason printed, if it cannot be compiled or traced.
+fn compiled(dir: &Path) -> Option<(Installation, PathBuf)> {
+    if !is_root() || !Path::new("/sys/kernel/tracing/events/raw_syscalls").exists() {
+        skip(
+            "system calls cannot be traced here: that needs root and the kernel's events for them",
+        );
+        return None;
+    }
+    let mpi = installation("openmpi4")?;
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/syscalls.c");
+    let program = dir.join("syscalls");
+    if mpi.compile_c(&source, &program).is_none() {
+        skip("openmpi4 has no C compiler");
+        return None;
+    }
+    Some((mpi, program))
+}
+
+fn recorder(mpi: &Installation, options: &[&str], run: &Path, program: &[&Path]) -> Command {
+    let mut command = idlewave();
+    command.args(["record", "--no-report"]).args(options);
+    command.arg("-o").arg(run).arg("--");
+    mpi.prepare(&mut command);
+    command.arg(&mpi.mpirun).args(&mpi.options);
+    command.args(["-n", &RANKS.to_string()]).args(program);
+    command
+}
+
+/// Waits until the recorder traces system calls of as many threads as there are ranks.
+fn await_watched(recorder: u32) {
+    let deadline = Instant::now() + Duration::from_secs(50);
+    let event = |instance: PathBuf| instance.join("events/raw_syscalls/sys_exit");
+    let watches = |event: PathBuf| {
+        let read = |file| fs::read_to_string(event.join(file)).unwrap_or_default();
+        let filter = read("filter");
+        let numbers: Vec<u32> = filter
+            .split_whitespace()
+            .filter_map(|w| w.parse().ok())
+            .collect();
+        read("enable").starts_with('1') && numbers.len() == 2 && numbers[0] != numbers[1]
+    };
+    while !instances_of(recorder).into_iter().map(event).any(watches) {
+        assert!(Instant::now() < deadline, "system calls are not traced");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The view's row of a call.
+fn row(view: &Value, call: &str) -> Value {
+    let rows = view["calls"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["call"] == call);
+    row.unwrap_or_else(|| panic!("no {call} in {rows:?}"))
+        .clone()
+}
+
+#[test]
+fn every_system_call_of_the_ranks_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some((mpi, program)) = compiled(dir.path()) else {
+        return;
+    };
+    let (bundle, go) = (dir.path().join("run"), dir.path().join("go"));
+    let mut command = recorder(&mpi, &["--syscalls"], &bundle, &[&program, &go]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let recording = command.spawn().unwrap();
+    await_watched(recording.id());
+    fs::write(&go, "").unwrap();
+    wait(recording).succeeded();
+
+    let view = |more: &[&str]| {
+        let mut command = idlewave();
+        command.arg("explain").arg(&bundle);
+        let shown = run(command.args(["--view", "syscalls", "--json"]).args(more));
+        shown.succeeded();
+        serde_json::from_str::<Value>(&shown.stdout).unwrap()
+    };
+    for rank in ["0", "1"] {
+        let found = view(&["--rank", rank]);
+        let ppid = row(&found, "getppid");
+        assert_eq!(ppid["lengths"]["count"], GETPPID, "{ppid}");
+        assert_eq!(ppid["not_returned"], 0);
+        let sleep = row(&found, "nanosleep");
+        assert_eq!(sleep["lengths"]["count"], SLEEPS, "{sleep}");
+        let time = sleep["lengths"]["total"].as_u64().unwrap();
+        // Asleep for all that was asked for, so not on a CPU then.
+        assert!(time >= SLEEPS * 1_000_000, "{sleep}");
+        let asleep = time - sleep["on_cpu"].as_u64().unwrap();
+        assert!(asleep >= SLEEPS * 1_000_000, "{sleep}");
+    }
+    let all = view(&[]);
+    assert_eq!(row(&all, "getppid")["lengths"]["count"], RANKS * GETPPID);
+    let text = again("explain", &bundle);
+    text.succeeded();
+}
+
+#[test]
+fn without_the_option_no_system_call_is_recorded_and_the_view_says_how() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some((mpi, program)) = compiled(dir.path()) else {
+        return;
+    };
+    let bundle = dir.path().join("run");
+    let go = dir.path().join("go");
+    fs::write(&go, "").unwrap();
+    run(&mut recorder(&mpi, &[], &bundle, &[&program, &go])).succeeded();
+    assert!(!bundle.join("syscalls.arrow").exists());
+    let mut command = idlewave();
+    let shown = run(command
+        .arg("explain")
+        .arg(&bundle)
+        .args(["--view", "syscalls"]));
+    shown.succeeded();
+    assert!(
+        shown.stdout.contains("record --syscalls"),
+        "{}",
+        shown.stdout
+    );
+}
