@@ -33,6 +33,8 @@ pub(crate) fn parse<'a>(name: &'a [u8], body: &'a [u8]) -> Body<'a> {
             duration: duration(body),
         }),
         b"page_fault_user" | b"page_fault_kernel" => Some(Event::Fault),
+        b"sys_enter" => syscall(body, false),
+        b"sys_exit" => syscall(body, true),
         name => {
             let vector = Handler::vector_event(name, enter, leave);
             return vector.map_or(Body::Unknown, Body::Event);
@@ -187,6 +189,16 @@ fn irq_entry(body: &[u8]) -> Option<Event<'_>> {
     })
 }
 
+/// `NR N (ARGUMENTS)` or `NR N = RESULT`.
+fn syscall(body: &[u8], returned: bool) -> Option<Event<'static>> {
+    let (_, rest) = split(body, b"NR ")?;
+    let number = match rest.first() {
+        Some(b'-') => None,
+        _ => Some(value(body, b"NR ")?),
+    };
+    Some(Event::Syscall { number, returned })
+}
+
 /// `HANDLER() delta_ns: N handled: M`.
 fn duration(body: &[u8]) -> Option<u64> {
     let (_, rest) = split(body, b"delta_ns")?;
@@ -200,6 +212,19 @@ mod tests {
 
     fn named(name: &str) -> Option<Comm> {
         comm(name.as_bytes())
+    }
+
+    #[test]
+    fn system_calls_have_a_number_unless_it_is_negative() {
+        let event = |number, returned| Body::Event(Event::Syscall { number, returned });
+        let enter = |body: &'static [u8]| parse(b"sys_enter", body);
+        assert_eq!(
+            enter(b"NR 202 (7f, 80, 0, 0, 0, 0)"),
+            event(Some(202), false)
+        );
+        assert_eq!(parse(b"sys_exit", b"NR 202 = -11"), event(Some(202), true));
+        assert_eq!(parse(b"sys_exit", b"NR -1 = 0"), event(None, true));
+        assert_eq!(enter(b"NR x"), Body::Garbled);
     }
 
     #[test]
