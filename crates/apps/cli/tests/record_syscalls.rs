@@ -4,10 +4,12 @@
 
 mod common;
 
-use common::{again, idlewave, instances_of, is_root, run, wait};
+use common::{idlewave, instances_of, is_root, run, wait};
 use idlewave_mpi::testing::{Installation, installation, skip};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -45,18 +47,24 @@ fn recorder(mpi: &Installation, options: &[&str], run: &Path, program: &[&Path])
     command
 }
 
+/// What one read of a file returns: the kernel gives a filter to the first read alone.
+fn first_read(file: &Path) -> String {
+    let mut text = vec![0; 4096];
+    let length = fs::File::open(file).and_then(|mut file| file.read(&mut text));
+    text.truncate(length.unwrap_or(0));
+    String::from_utf8_lossy(&text).into_owned()
+}
+
 /// Waits until the recorder traces system calls of as many threads as there are ranks.
 fn await_watched(recorder: u32) {
     let deadline = Instant::now() + Duration::from_secs(50);
     let event = |instance: PathBuf| instance.join("events/raw_syscalls/sys_exit");
     let watches = |event: PathBuf| {
-        let read = |file| fs::read_to_string(event.join(file)).unwrap_or_default();
-        let filter = read("filter");
-        let numbers: Vec<u32> = filter
-            .split_whitespace()
-            .filter_map(|w| w.parse().ok())
-            .collect();
-        read("enable").starts_with('1') && numbers.len() == 2 && numbers[0] != numbers[1]
+        let filter = first_read(&event.join("filter"));
+        let words = filter.split_whitespace();
+        let numbers = words.filter_map(|w| w.trim_end_matches(')').parse::<u32>().ok());
+        let threads: BTreeSet<u32> = numbers.collect();
+        first_read(&event.join("enable")).starts_with('1') && threads.len() as u64 == RANKS
     };
     while !instances_of(recorder).into_iter().map(event).any(watches) {
         assert!(Instant::now() < deadline, "system calls are not traced");
@@ -108,8 +116,6 @@ fn every_system_call_of_the_ranks_is_counted() {
     }
     let all = view(&[]);
     assert_eq!(row(&all, "getppid")["lengths"]["count"], RANKS * GETPPID);
-    let text = again("explain", &bundle);
-    text.succeeded();
 }
 
 #[test]

@@ -11,7 +11,7 @@ use idlewave_ftrace::{
 use idlewave_run::TraceCost;
 use idlewave_sys::files;
 use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, Pid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -214,12 +214,9 @@ impl TraceSession {
             .iter()
             .filter_map(|&thread| self.numbers.of(thread))
             .collect();
-        let (Some(first), Some(last)) = (traced.iter().min(), traced.iter().max()) else {
+        let Some(filter) = filter(&traced) else {
             return Ok(());
         };
-        // Threads that started together have close numbers, and a list of hundreds would not fit
-        // into one write. A stranger in the range does no harm.
-        let filter = format!("common_pid >= {first} && common_pid <= {last}");
         for &(system, event) in &self.of_ranks {
             let file = format!("events/{system}/{event}/filter");
             if self.instance.file(&file).exists() {
@@ -395,6 +392,28 @@ fn page_size(instance: &Instance) -> usize {
         .map_or_else(rustix::param::page_size, |kib| kib * 1_024)
 }
 
+/// The filter for events of these threads; `None` if there are none.
+///
+/// Threads that started together have numbers in a row. Where these are too many rows for one write,
+/// the filter is the range of all, strangers included.
+fn filter(threads: &[Pid]) -> Option<String> {
+    // The kernel takes a page.
+    const LONGEST: usize = 4_000;
+    let numbers: BTreeSet<u32> = threads.iter().map(|thread| thread.get()).collect();
+    let (first, last) = (numbers.first()?, numbers.last()?);
+    let mut rows: Vec<(u32, u32)> = Vec::new();
+    for &number in &numbers {
+        match rows.last_mut() {
+            Some((_, end)) if *end + 1 == number => *end = number,
+            _ => rows.push((number, number)),
+        }
+    }
+    let range = |(first, last)| format!("(common_pid >= {first} && common_pid <= {last})");
+    let exact = rows.into_iter().map(range).collect::<Vec<_>>().join(" || ");
+    let fits = exact.len() <= LONGEST;
+    Some(if fits { exact } else { range((*first, *last)) })
+}
+
 /// CPUs in the kernel's bitmap notation: 32-bit words in hexadecimal, highest first.
 fn mask(cpus: &CpuSet) -> String {
     let words = cpus.iter().map(Cpu::index).max().unwrap_or(0) / 32 + 1;
@@ -426,6 +445,23 @@ mod tests {
         let set = |text: &str| text.parse::<CpuSet>().expect("a CPU list");
         assert_eq!(mask(&set("0-3")), "0000000f");
         assert_eq!(mask(&set("1,32,70")), "00000040,00000001,00000002");
+    }
+
+    #[test]
+    fn a_filter_names_the_threads_alone_or_if_they_are_too_many_their_range() {
+        let of =
+            |numbers: &[u32]| filter(&numbers.iter().map(|&n| Pid::new(n)).collect::<Vec<_>>());
+        let row =
+            |first: u32, last: u32| format!("(common_pid >= {first} && common_pid <= {last})");
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[7]), Some(row(7, 7)));
+        assert_eq!(
+            of(&[9, 7, 8, 7, 12]),
+            Some(format!("{} || {}", row(7, 9), row(12, 12)))
+        );
+        let apart = |count: u32| (0..count).map(|n| 1_000 + 2 * n).collect::<Vec<_>>();
+        assert_eq!(of(&apart(50)).unwrap().matches("||").count(), 49);
+        assert_eq!(of(&apart(500)), Some(row(1_000, 1_998)));
     }
 
     #[test]
