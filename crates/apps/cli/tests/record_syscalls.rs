@@ -72,9 +72,9 @@ fn await_watched(recorder: u32) {
     }
 }
 
-/// The view's row of a call.
-fn row(view: &Value, call: &str) -> Value {
-    let rows = view["calls"].as_array().unwrap();
+/// The row of a call.
+fn row(rows: &Value, call: &str) -> Value {
+    let rows = rows.as_array().unwrap();
     let row = rows.iter().find(|row| row["call"] == call);
     row.unwrap_or_else(|| panic!("no {call} in {rows:?}"))
         .clone()
@@ -94,15 +94,15 @@ fn every_system_call_of_the_ranks_is_counted() {
     fs::write(&go, "").unwrap();
     wait(recording).succeeded();
 
-    let view = |more: &[&str]| {
+    let view = |bundle: &Path, more: &[&str]| {
         let mut command = idlewave();
-        command.arg("explain").arg(&bundle);
+        command.arg("explain").arg(bundle);
         let shown = run(command.args(["--view", "syscalls", "--json"]).args(more));
         shown.succeeded();
         serde_json::from_str::<Value>(&shown.stdout).unwrap()
     };
     for rank in ["0", "1"] {
-        let found = view(&["--rank", rank]);
+        let found = view(&bundle, &["--rank", rank])["calls"].clone();
         let ppid = row(&found, "getppid");
         assert_eq!(ppid["lengths"]["count"], GETPPID, "{ppid}");
         assert_eq!(ppid["not_returned"], 0);
@@ -114,8 +114,25 @@ fn every_system_call_of_the_ranks_is_counted() {
         let asleep = time - sleep["on_cpu"].as_u64().unwrap();
         assert!(asleep >= SLEEPS * 1_000_000, "{sleep}");
     }
-    let all = view(&[]);
-    assert_eq!(row(&all, "getppid")["lengths"]["count"], RANKS * GETPPID);
+    let all = view(&bundle, &[])["calls"].clone();
+    let ppid = row(&all, "getppid");
+    assert_eq!(ppid["lengths"]["count"], RANKS * GETPPID, "{ppid}");
+
+    // The same by way of trace-cmd's format.
+    let (file, back) = (dir.path().join("all.trace.dat"), dir.path().join("back"));
+    let mut command = idlewave();
+    command
+        .arg("export")
+        .arg(&bundle)
+        .args(["--to", "trace.dat", "-o"]);
+    run(command.arg(&file)).succeeded();
+    let mut command = idlewave();
+    command
+        .arg("import")
+        .arg(&file)
+        .args(["--program", "syscalls", "-o"]);
+    run(command.arg(&back)).succeeded();
+    assert_eq!(view(&back, &[])["calls"], all);
 }
 
 #[test]

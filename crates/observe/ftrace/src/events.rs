@@ -65,8 +65,8 @@ pub const STANDS_IN: (&str, &str) = ("sched", "sched_wakeup");
 pub const SYSCALLS: &[(&str, &str)] =
     &[("raw_syscalls", "sys_enter"), ("raw_syscalls", "sys_exit")];
 
-/// All events that are read.
-pub fn read() -> impl Iterator<Item = (&'static str, &'static str)> {
+/// All events that the decoder understands, also in traces of other tools.
+pub fn understood() -> impl Iterator<Item = (&'static str, &'static str)> {
     let all = EVENTS.iter().chain([&STANDS_IN]).chain(SYSCALLS);
     all.copied()
 }

@@ -95,7 +95,7 @@ fn the_header_of_64_and_32_bit_kernels_is_read() {
 fn every_format_file_of_this_kernel_is_read() {
     let events = Path::new("/sys/kernel/tracing/events");
     let mut read = 0;
-    for (system, event) in crate::events::read() {
+    for (system, event) in crate::understood() {
         let path = events.join(system).join(event).join("format");
         if let Ok(text) = std::fs::read_to_string(&path) {
             let format = EventFormat::parse(&path, &text).unwrap();

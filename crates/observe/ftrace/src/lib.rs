@@ -34,7 +34,7 @@ pub use capture::{
 };
 pub use decode::{decode_capture, decode_capture_with};
 pub use error::FtraceError;
-pub use events::{EVENTS, STANDS_IN, SYSCALLS};
+pub use events::{EVENTS, STANDS_IN, SYSCALLS, understood};
 pub use feed::{Feed, MOST_CPUS};
 pub use markers::{MARKER_EVENT, MarkerLine};
 pub use names::SeenTask;

@@ -1,7 +1,6 @@
 //! From the sub-buffers of the CPUs to the tables of a run, wherever the sub-buffers are stored.
 
 use crate::event::Decoder;
-use crate::events::read;
 use crate::feed::{Feed, Lane};
 use crate::format::{EventFormat, HeaderPage};
 use crate::ledger::{Account, Overall};
@@ -9,7 +8,7 @@ use crate::markers::{MARKER_EVENT, Markers};
 use crate::scale::Scale;
 use crate::stream::PageDecoder;
 use crate::timeline::Timeline;
-use crate::{CpuStats, DecodeSummary, FtraceError, RawTask, SeenTask};
+use crate::{CpuStats, DecodeSummary, FtraceError, RawTask, SeenTask, understood};
 use idlewave_run::RunWriter;
 use idlewave_units::{Cpu, NodeId};
 use std::io::{self, Read};
@@ -86,7 +85,7 @@ pub fn decode_pages(
     progress: &dyn Fn(f64),
     settle: impl FnOnce(&mut [SeenTask]),
 ) -> Result<DecodeSummary, FtraceError> {
-    let used = |f: &&EventFormat| read().any(|(_, event)| event == f.name);
+    let used = |f: &&EventFormat| understood().any(|(_, event)| event == f.name);
     let formats: Vec<EventFormat> = sheet.formats.iter().filter(used).cloned().collect();
     let marker = sheet.formats.iter().find(|f| f.name == MARKER_EVENT.1);
     let (decoder, unusable) = Decoder::new(&formats);

@@ -1,12 +1,11 @@
 //! Writer of synthetic sub-buffers, format files and captures, for tests and benchmarks.
 
 use crate::event::Decoder;
-use crate::events::read;
 use crate::format::{EventFormat, HeaderPage};
 use crate::ledger::Account;
 use crate::stream::PageDecoder;
 use crate::timeline::{Sink, Timeline};
-use crate::{CpuStats, EVENTS, RawCapture, RawTask, SYSCALLS};
+use crate::{CpuStats, EVENTS, RawCapture, RawTask, SYSCALLS, understood};
 use idlewave_run::tables::{Bursts, Interrupts, Migrations, Wakeups};
 use idlewave_units::{Cpu, NodeId, Pid};
 use std::fs;
@@ -25,7 +24,7 @@ pub fn header_page_text(page_size: u32) -> String {
 
 /// Number of an event in synthetic captures: its place among all that are read, counted from 100.
 pub fn event_id(event: &str) -> u16 {
-    let place = read().position(|(_, e)| e == event);
+    let place = understood().position(|(_, e)| e == event);
     100 + place.expect("tests name events of the list") as u16
 }
 
@@ -98,7 +97,7 @@ pub fn formats() -> Vec<EventFormat> {
     let parse = |(_, event): (&str, &str)| {
         EventFormat::parse(Path::new(event), &format_text(event)).expect("the text is a format")
     };
-    read().map(parse).collect()
+    understood().map(parse).collect()
 }
 
 /// A record's payload under construction.

@@ -176,28 +176,34 @@ fn not_nested(losses: &mut Ledger, total: &Ended) {
 /// Enters what no record of OTF2 can hold, or this export leaves out.
 fn not_exported(job: &Job<'_>, gathered: &mut Gathered) {
     let no_records = "an archive has no records for them";
-    for (what, tables, consequence) in [
+    let lost: [(&str, &[&str], &str); 5] = [
         (
             "wake-ups and migrations",
-            [Wakeups::NAME, Migrations::NAME],
+            &[Wakeups::NAME, Migrations::NAME],
+            no_records,
+        ),
+        (
+            "entries into system calls and returns",
+            &[Syscalls::NAME],
             no_records,
         ),
         (
             "detours and fixed work seen from user space",
-            [Detours::NAME, Quanta::NAME],
+            &[Detours::NAME, Quanta::NAME],
             no_records,
         ),
         (
             "readings of counters",
-            [TaskTimes::NAME, Counters::NAME],
+            &[TaskTimes::NAME, Counters::NAME],
             "they are sums over time, not events",
         ),
         (
             "late steps and waits that the analysis found",
-            [LateSteps::NAME, Waits::NAME],
+            &[LateSteps::NAME, Waits::NAME],
             "readers of archives find waits themselves; they do not know the causes",
         ),
-    ] {
+    ];
+    for (what, tables, consequence) in lost {
         let all = job.run.manifest().tables.iter();
         let rows = all.filter(|t| tables.contains(&t.name.as_str()));
         let rows = rows.map(|t| t.rows).sum();

@@ -161,6 +161,11 @@ fn not_exported(job: &Job<'_>, export: &mut Export) -> Result<(), ExportError> {
             "export to csv: table `migrations`",
         ),
         (
+            Syscalls::NAME,
+            "entries into system calls and returns",
+            "export to trace.dat, or to csv: table `syscalls`",
+        ),
+        (
             WaitParts::NAME,
             "parts of waits",
             "export to csv, or see `idlewave explain`",

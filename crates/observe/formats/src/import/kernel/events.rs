@@ -3,7 +3,7 @@
 use crate::import::error::ImportError;
 use crate::import::kernel::input::Input;
 use idlewave_ftrace::format::EventFormat;
-use idlewave_ftrace::{EVENTS, MARKER_EVENT, STANDS_IN};
+use idlewave_ftrace::{MARKER_EVENT, understood};
 use idlewave_units::Pid;
 use std::io::{Read, Seek};
 
@@ -37,8 +37,8 @@ impl Events {
             let text = String::from_utf8_lossy(&text);
             let name = text.lines().find_map(|l| l.trim().strip_prefix("name:"));
             let name = name.unwrap_or("").trim();
-            let used = |&(s, e): &(&str, &str)| s == system && e == name;
-            if EVENTS.iter().chain([&STANDS_IN, &MARKER_EVENT]).any(used) {
+            let mut used = understood().chain([MARKER_EVENT]);
+            if used.any(|event| event == (system, name)) {
                 self.formats.push(EventFormat::parse(input.path(), &text)?);
             }
         }
