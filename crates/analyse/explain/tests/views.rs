@@ -599,6 +599,9 @@ fn system_calls_have_their_time_and_what_of_it_was_on_a_cpu() {
     call(1, 20, 210, Some(READ), true);
     call(1, 20, 220, Some(9_999), false);
     call(1, 20, 250, Some(9_999), true);
+    // Its return is where the trace does not show who ran.
+    call(1, 20, 280, Some(READ), false);
+    call(1, 20, 295, Some(READ), true);
     call(1, 10, 350, Some(READ), true);
     call(1, 10, 360, Some(WRITE), false);
     call(1, 10, 375, Some(WRITE), true);
@@ -607,7 +610,7 @@ fn system_calls_have_their_time_and_what_of_it_was_on_a_cpu() {
     let (_dir, run) = made.written();
     let row = |call: &str, count, time, on_cpu, lost| (call.to_owned(), count, time, on_cpu, lost);
     let everything = vec![
-        row("read", 1, 300, 100, 0),
+        row("read", 2, 315, 110, 0),
         row("call 9999", 1, 30, 30, 0),
         row("write", 1, 15, 15, 2),
         row("rt_sigreturn", 1, 10, 10, 0),
