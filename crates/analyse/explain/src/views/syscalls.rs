@@ -80,14 +80,15 @@ struct State {
 
 impl State {
     fn burst(&mut self, burst: &Burst) {
-        self.ran += self.last.1 - self.last.0;
-        self.last = (burst.begin_ns, burst.end_ns);
+        self.ran = self.ran.saturating_add(self.last.1 - self.last.0);
+        // A damaged run may say that it ended before it began.
+        self.last = (burst.begin_ns, burst.end_ns.max(burst.begin_ns));
     }
 
     /// Time on a CPU until `time`, which lies in the last burst or behind it.
     fn on_cpu(&self, time: u64) -> u64 {
         let (begin, end) = self.last;
-        self.ran + time.clamp(begin, end) - begin
+        self.ran.saturating_add(time.clamp(begin, end) - begin)
     }
 }
 
@@ -125,10 +126,10 @@ impl Pass<'_> {
         if let Some(sums) = self.sums(&open.call) {
             let (length, ran) = (row.time_ns - open.call.time_ns, on_cpu - open.on_cpu);
             sums.lengths.add(length);
-            sums.on_cpu += ran;
+            sums.on_cpu = sums.on_cpu.saturating_add(ran);
             state.calls += 1;
-            state.time += length;
-            state.on_cpu += ran;
+            state.time = state.time.saturating_add(length);
+            state.on_cpu = state.on_cpu.saturating_add(ran);
         }
     }
 
