@@ -336,6 +336,18 @@ fn latency_after_wake_ups_and_after_preemptions_are_rows_with_the_same_columns()
 }
 
 #[test]
+fn a_view_of_a_trace_with_holes_says_that_events_were_lost() {
+    let mut manifest = empty_manifest();
+    let lost = |manifest: &Manifest| {
+        let text = shown(manifest, &daemons(), 80);
+        text.lines().find(|l| l.contains("lost")).map(str::to_owned)
+    };
+    assert_eq!(lost(&manifest), None);
+    manifest.nodes[0].trace.cost.lost = 1_234;
+    assert!(lost(&manifest).is_some_and(|l| l.starts_with("! the kernel trace lost 1,234 events")));
+}
+
+#[test]
 fn every_view_fits_every_width_and_says_what_it_leaves_out() {
     for view in views() {
         for width in [40, 60, 80, 100, 120] {

@@ -30,8 +30,8 @@ pub struct RecordArgs {
     /// Do not trace the kernel (causes will have no names)
     #[arg(long)]
     no_trace: bool,
-    /// Record the system calls of the ranks too, for `explain --view syscalls`; costs about a
-    /// microsecond per call
+    /// Record the system calls of the ranks too, for `explain --view syscalls`; costs each
+    /// call about half a microsecond
     #[arg(long, conflicts_with = "no_trace")]
     syscalls: bool,
     /// Only record; do not explain the run or write the report

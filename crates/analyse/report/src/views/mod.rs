@@ -16,6 +16,7 @@ mod wakeups;
 use crate::screen::{Screen, Style};
 use idlewave_explain::views::{Filter, Versus, View};
 use idlewave_run::{Manifest, TraceMode};
+use idlewave_units::counted;
 
 /// Renders a view: ASCII, no line wider than `width` columns (at least 20), with the SGR colours of
 /// ECMA-48 only if `color`.
@@ -43,6 +44,7 @@ pub fn render_view(
         View::Wakeups(found) => wakeups::wakeups(&mut screen, found),
     }
     not_traced(&mut screen, manifest);
+    lost(&mut screen, manifest);
     screen.into_text()
 }
 
@@ -51,6 +53,19 @@ pub fn render_versus(names: [&str; 2], found: &Versus, width: usize, color: bool
     let mut screen = Screen::new(width, color);
     versus::versus(&mut screen, names, found);
     screen.into_text()
+}
+
+/// Says that the trace has holes.
+fn lost(screen: &mut Screen, manifest: &Manifest) {
+    let lost: u64 = manifest.nodes.iter().map(|n| n.trace.cost.lost).sum();
+    if lost > 0 {
+        let text = format!(
+            "the kernel trace lost {}: numbers of events and times are lower bounds. `idlewave \
+             explain RUN` says where it has holes.",
+            counted(lost, "event")
+        );
+        screen.wrap(Style::Alarm, "! ", &text);
+    }
 }
 
 /// Says what the run cannot show, and how to record it.
