@@ -287,11 +287,11 @@ impl Trace {
         };
         // A broadcast(tensors, group, root, ..), a reduce(tensors, group, op, root, ..).
         let place = match plain.as_str() {
-            "broadcast" | "gather" | "scatter" => 2,
-            "reduce" => 3,
-            _ => usize::MAX,
+            "broadcast" | "gather" | "scatter" => Some(2),
+            "reduce" => Some(3),
+            _ => None,
         };
-        let root = event.args.inputs.get(place).copied().flatten();
+        let root = place.and_then(|place: usize| *event.args.inputs.get(place)?);
         let launch = Launch {
             name: self.names.number(&plain),
             thread,
