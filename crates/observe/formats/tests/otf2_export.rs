@@ -37,19 +37,7 @@ const OPERATIONS: [(&str, OperationClass); 9] = [
 ];
 
 fn call(rank: u32, operation: u32, begin: u64, end: u64) -> Call {
-    Call {
-        rank: Rank::new(rank),
-        thread: Pid::new(100 + rank),
-        operation,
-        begin_ns: begin,
-        end_ns: end,
-        comm: None,
-        sequence: None,
-        root: None,
-        sent: None,
-        received: None,
-        request: None,
-    }
+    common::call(rank, 100 + rank, operation, begin, end)
 }
 
 fn collective(call: Call, sequence: u32, root: Option<u32>, bytes: (u64, u64)) -> Call {

@@ -13,19 +13,7 @@ use idlewave_units::{Bytes, Pid, Rank};
 use otf2_print::{exported, listed, regions};
 
 fn call(thread: u32, operation: u32, begin: u64, end: u64) -> Call {
-    Call {
-        rank: Rank::new(0),
-        thread: Pid::new(thread),
-        operation,
-        begin_ns: begin,
-        end_ns: end,
-        comm: None,
-        sequence: None,
-        root: None,
-        sent: None,
-        received: None,
-        request: None,
-    }
+    common::call(0, thread, operation, begin, end)
 }
 
 fn mark(thread: u32, name: &str, begin: u64, end: Option<u64>) -> Mark {

@@ -32,6 +32,23 @@ pub fn task(pid: u32, name: &str, kind: TaskKind) -> Task {
     }
 }
 
+/// A call that is neither collective nor starts a request.
+pub fn call(rank: u32, thread: u32, operation: u32, begin: u64, end: u64) -> Call {
+    Call {
+        rank: Rank::new(rank),
+        thread: Pid::new(thread),
+        operation,
+        begin_ns: begin,
+        end_ns: end,
+        comm: None,
+        sequence: None,
+        root: None,
+        sent: None,
+        received: None,
+        request: None,
+    }
+}
+
 pub fn burst(cpu: u32, pid: u32, begin_ns: u64, end_ns: u64, end_reason: EndReason) -> Burst {
     Burst {
         node: NODE,
