@@ -3,6 +3,7 @@
 
 use crate::facts::source_name;
 use crate::number::{capitalised, plain};
+use idlewave_explain::program::is_of_mpi;
 use idlewave_run::findings::{
     Findings, PathFinding, ProgramFindings, RankTime, SourceFinding, WaitFinding,
 };
@@ -95,11 +96,6 @@ pub(crate) fn program_trace(manifest: &Manifest) -> Option<&'static str> {
 pub(crate) fn calls_mpi(program: &ProgramFindings) -> bool {
     let mut operations = program.operations.iter();
     program.operations.is_empty() || operations.any(|o| is_of_mpi(&o.name))
-}
-
-/// Whether a function is one of MPI.
-pub(crate) fn is_of_mpi(function: &str) -> bool {
-    function.starts_with("MPI_")
 }
 
 /// What the ranks call to communicate.

@@ -185,8 +185,18 @@ fn findings_of_joined_traces_are_those_of_the_recording() {
     assert!(said.contains("known to 0 ns"), "{said}");
     assert_eq!(waits(&dir.join("joined")), waits(&dir.join("run")));
     let (mut ours, mut theirs) = (costs(&dir.join("joined")), recorded.clone());
-    assert_eq!(of_others(&mut ours), of_others(&mut theirs));
-    assert_eq!(ours, theirs);
+    let others = [of_others(&mut ours), of_others(&mut theirs)];
+    // Each wait is divided in whole nanoseconds, and its others are one source here and several
+    // there.
+    let most = waits(&dir.join("run")).len() as u64;
+    let alike = |ours: &[u64; 3], theirs: &[u64; 3]| {
+        let pairs = ours.iter().zip(theirs);
+        pairs.map(|(a, b)| a.abs_diff(*b)).all(|off| off <= most)
+    };
+    assert!(alike(&others[0], &others[1]), "{others:?}, {most} waits");
+    assert!(ours.keys().eq(theirs.keys()), "{ours:?}\n{theirs:?}");
+    let mut pairs = ours.values().zip(theirs.values());
+    assert!(pairs.all(|(a, b)| alike(a, b)), "{ours:?}\n{theirs:?}");
 
     // Of the program alone, the offset is bound by when the ranks had no CPU.
     without_kernel(dir);

@@ -1,6 +1,6 @@
 //! The analysis of a recorded program, in order.
 
-use super::lanes::Program;
+use super::lanes::{Program, is_of_mpi};
 use super::origins::{Classes, Explained, Origins, explain_waits};
 use super::path::Path;
 use super::rank_times::Spans;
@@ -62,13 +62,18 @@ pub fn analyse(
     catalog: &mut Catalog,
     losses: &mut Ledger,
 ) -> ProgramAnalysis {
+    let (program, matched) = (&recorded.program, &recorded.matched);
+    let by_mpi = program.operations.iter().any(|o| is_of_mpi(&o.name));
     let classes = Classes {
-        network: catalog.transfer(recorded.program.lanes.iter().map(|lane| lane.node)),
+        network: match by_mpi {
+            true => catalog.transfer(program.lanes.iter().map(|lane| lane.node)),
+            // Other libraries use sockets within a node too.
+            false => catalog.class(SourceKind::Network),
+        },
         slow_level: catalog.class(SourceKind::SlowLevel),
         imbalance: catalog.class(SourceKind::Imbalance),
         unexplained: catalog.class(SourceKind::Unexplained),
     };
-    let (program, matched) = (&recorded.program, &recorded.matched);
     let waits = waits::find(program, matched, charges);
     let timings = program.timings(&waits, charges);
     let origins = explain_waits(program, matched, &waits, charges, &timings, classes);

@@ -57,7 +57,12 @@ impl Lane {
     }
 }
 
-/// An MPI function.
+/// Whether a function is one of MPI, not of another library.
+pub fn is_of_mpi(function: &str) -> bool {
+    function.starts_with("MPI_")
+}
+
+/// A function of MPI, or of another library that communicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// Its name in C.

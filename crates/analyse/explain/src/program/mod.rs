@@ -28,7 +28,7 @@ mod waves;
 
 pub use crate::watch::overlap;
 pub(crate) use analysis::{Delay, add_uncoupled, analyse};
-pub use lanes::{Call, Instance, Lane, Operation, Program};
+pub use lanes::{Call, Instance, Lane, Operation, Program, is_of_mpi};
 pub use messages::{End, Matched};
 pub use recorded::Recorded;
 pub use taken::taken_from;

@@ -8,6 +8,7 @@
 use super::lengths::{LengthSummary, Lengths};
 use super::scope::Scope;
 use crate::ExplainError;
+use crate::program::is_of_mpi;
 use idlewave_run::RunReader;
 use idlewave_run::findings::{Findings, WaitClass};
 use idlewave_run::tables::{
@@ -224,7 +225,7 @@ pub fn mpi(
         found.map_or_else(|| format!("operation {id}"), |o| o.0.clone())
     };
     // Other libraries have no last call.
-    let of_mpi = operations.values().any(|o| o.0.starts_with("MPI_"));
+    let of_mpi = operations.values().any(|o| is_of_mpi(&o.0));
     let unfinished = sums.last.iter().filter(|(_, last)| of_mpi && !last.2);
     let unfinished = unfinished
         .map(|(&rank, &(left, operation, _))| UnfinishedRank {

@@ -89,6 +89,8 @@ pub struct Made {
     pub turns: Option<u64>,
     /// Added to all times.
     pub shift: u64,
+    /// What names of functions begin with instead of `MPI_`.
+    pub library: &'static str,
 }
 
 /// What the analysis made of it.
@@ -116,6 +118,7 @@ impl Made {
             clock_error: 0,
             turns: None,
             shift: 0,
+            library: "MPI_",
         };
         made.communicator(0, &(0..ranks).collect::<Vec<_>>());
         for rank in 0..ranks {
@@ -456,7 +459,7 @@ impl Made {
         let mut operations = Operations::default();
         for (id, (name, class)) in OPERATIONS.iter().enumerate() {
             operations.id.push(id as u32);
-            operations.name.push((*name).to_owned());
+            operations.name.push(name.replace("MPI_", self.library));
             operations.class.push(*class);
         }
         let shift = self.shift;

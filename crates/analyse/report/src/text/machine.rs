@@ -22,12 +22,12 @@ const NODES_SHOWN: usize = 3;
 pub(super) fn host(screen: &mut Screen, manifest: &Manifest) {
     for node in manifest.nodes.iter().take(NODES_SHOWN) {
         let host = &node.host;
-        let mut line = format!(
-            "{}: {} of {}",
-            plain(&host.name),
-            host.allowed.len(),
-            counted(host.online.len(), "CPU")
-        );
+        let cpus = match host.online.len() {
+            // Another tool recorded the run, and did not say it.
+            0 => "CPUs not known".to_owned(),
+            online => format!("{} of {}", host.allowed.len(), counted(online, "CPU")),
+        };
+        let mut line = format!("{}: {cpus}", plain(&host.name));
         if let Some(model) = &host.cpu_model {
             line.push_str(&format!(", {}", plain(model)));
         }

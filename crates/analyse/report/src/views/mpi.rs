@@ -3,7 +3,7 @@
 use super::pieces::{dash, longest, time};
 use crate::number::plain;
 use crate::screen::{Screen, Style};
-use crate::story::is_of_mpi;
+use idlewave_explain::program::is_of_mpi;
 use idlewave_explain::views::{CallRow, Mpi, Traffic};
 use idlewave_units::show::{count, percent};
 use idlewave_units::{Bytes, Nanos, Rank};

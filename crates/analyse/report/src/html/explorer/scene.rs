@@ -2,8 +2,8 @@
 
 use super::super::pieces::cpu_name;
 use super::survey::{Density, Survey};
-use crate::story;
 use idlewave_explain::catalog::Catalog;
+use idlewave_explain::program::is_of_mpi;
 use idlewave_run::findings::Findings;
 use idlewave_run::tables::{
     Burst, Call, Detour, Interrupt, LateStep, Operations, Region, RegionKind, Sources, Tasks, Wait,
@@ -208,7 +208,7 @@ impl Scene {
                 functions[o.id as usize] = o.name;
             }
         })?;
-        let functions = functions.iter().map(|f| match story::is_of_mpi(f) {
+        let functions = functions.iter().map(|f| match is_of_mpi(f) {
             true => of_rank(f, "MPI call", COMMUNICATING),
             false => of_rank(f, "call", COMMUNICATING),
         });
