@@ -16,6 +16,9 @@ use std::time::Duration;
 
 /// The time between two switches.
 const TURN: Duration = Duration::from_millis(4);
+/// Gangs that are switched, and ranks of each.
+const GANGS: u32 = 2;
+const RANKS: u32 = 2;
 /// How long draining may take before the switch is abandoned.
 const LIMIT: Duration = Duration::from_secs(2);
 /// Sizes of contexts: the one at which copies were half of a switch in SC'98, and two and four
@@ -51,7 +54,7 @@ impl Drop for Rank {
 
 /// Measures `switches` switches of each policy and size. `program` is the command line of a program
 /// that communicates until it is ended, as a rank of the gang that its environment names;
-/// `directory` holds the devices.
+/// `directory` holds the devices, and so should be in memory.
 ///
 /// # Errors
 /// A device cannot be created or a program cannot be started; interrupted.
@@ -100,6 +103,9 @@ fn measure(
     };
     let path = directory.join(format!("{}.{bytes}", name(policy)));
     let setup = Setup {
+        gangs: GANGS,
+        places: RANKS,
+        ranks: RANKS,
         policy,
         context_bytes: bytes,
         ..Setup::new(path)
@@ -107,19 +113,19 @@ fn measure(
     // All ranks are on this node: nothing has to listen.
     let device = Device::new(&setup, None::<Udp>).map_err(|e| failed(&e))?;
     let mut ranks = Vec::new();
-    for gang in 0..2 {
-        let nodes = vec![0, 0];
+    for gang in 0..GANGS {
+        let nodes = vec![0; RANKS as usize];
         device
             .admit(&Gang { gang, nodes })
             .map_err(|e| failed(&e))?;
-        for rank in 0..2 {
+        for rank in 0..RANKS {
             let attachment = Attachment {
                 at: At::Device {
                     path: device.path().to_owned(),
                     gang,
                 },
                 rank,
-                size: 2,
+                size: RANKS,
                 // Ranks of the inactive gang must not displace the others: nothing freezes them
                 // here.
                 idle: Idle::Sleep,

@@ -21,6 +21,7 @@ use idlewave_units::Nanos;
 use idlewave_workloads::fibonacci::counts_per_thousand_steps;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use tempfile::TempDir;
 
 /// A step that takes longer counts as interrupted.
 const GAP: Nanos = Nanos::from_millis(4);
@@ -171,7 +172,9 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
                 let program = speaker(&bench.idlewave, directory.path());
                 let switches = args.switches as usize;
                 let mut part = |what: &str| bars.part(what);
-                match contexts(&program, directory.path(), switches, stop, &mut part) {
+                let memory = in_memory();
+                let devices = memory.as_ref().unwrap_or(&directory).path();
+                match contexts(&program, devices, switches, stop, &mut part) {
                     Ok(measured) => found.contexts = measured,
                     // Earlier measurements are kept.
                     Err(TrialError::Interrupted) => {}
@@ -195,6 +198,12 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
         Some(path) => print(&format!("page: {}\n", path.display())),
         None => Ok(()),
     }
+}
+
+/// A directory whose files are never written to a disk; `None` without one.
+fn in_memory() -> Option<TempDir> {
+    let mut named = tempfile::Builder::new();
+    named.prefix("idlewave-study-").tempdir_in("/dev/shm").ok()
 }
 
 /// Splits the words at `--and` into two commands; none if there are no words.
