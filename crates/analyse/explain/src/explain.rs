@@ -99,7 +99,14 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
 
     let program = recorded.map(|recorded| -> Result<_, ExplainError> {
         let marks = run.read::<Marks>()?;
-        let analysis = program::analyse(recorded, &lane_charges, &marks, &mut catalog, &mut losses);
+        let analysis = program::analyse(
+            recorded,
+            &kernels,
+            &lane_charges,
+            &marks,
+            &mut catalog,
+            &mut losses,
+        );
         delays.clone_from(&analysis.delays);
         // Also what lengthened the run while nobody waited.
         analysis.on_path().for_each(|source| table.name(source));

@@ -1,7 +1,7 @@
 //! The table of sources: what each took, delayed and cost.
 
 use crate::activations::activations;
-use crate::catalog::{Catalog, NOT_TRACED, SourceId};
+use crate::catalog::{Catalog, LONG_CALLS, NOT_TRACED, SourceId};
 use crate::lockstep::Late;
 use crate::program::Delay;
 use crate::strikes::Strike;
@@ -207,6 +207,10 @@ fn detail(catalog: &Catalog, id: SourceId) -> Option<String> {
         SourceKind::SlowLevel => {
             "the same work took longer for milliseconds at a time: frequency, a busy hardware thread \
              on the same core, memory, or the host"
+        }
+        SourceKind::Network if catalog.name(id) == LONG_CALLS => {
+            "calls took longer than usual although the ranks had arrived; without a kernel trace nobody \
+             knows whether the messages took long or the ranks had no CPU"
         }
         SourceKind::Network | SourceKind::SharedMemory => {
             "messages took longer than usual although the ranks had arrived"

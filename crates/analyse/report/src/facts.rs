@@ -2,6 +2,7 @@
 //! and analysis together.
 
 use crate::number::plain;
+use idlewave_explain::catalog::LONG_CALLS;
 use idlewave_run::findings::{
     Advice, Curve, CurvePoint, Estimate, Findings, Gain, GainOf, LockstepFindings, Prediction,
     SourceFinding, Topology, WhatIf,
@@ -45,7 +46,7 @@ pub(crate) fn worst_point(prediction: &Prediction) -> Option<(Topology, &CurvePo
 
 /// "iw-daemon (task)"; the class alone where the name adds nothing.
 pub(crate) fn source_name(kind: SourceKind, name: &str) -> String {
-    if name == kind.label() {
+    if name == kind.label() || name == LONG_CALLS {
         plain(name)
     } else {
         format!("{} ({})", plain(name), kind.label())

@@ -3,6 +3,7 @@
 
 use crate::facts::source_name;
 use crate::number::{capitalised, plain};
+use idlewave_explain::catalog::LONG_CALLS;
 use idlewave_explain::program::is_of_mpi;
 use idlewave_run::findings::{
     Findings, PathFinding, ProgramFindings, RankTime, SourceFinding, WaitFinding,
@@ -200,6 +201,9 @@ pub(crate) fn did(source: Option<&SourceFinding>) -> String {
         SourceKind::Unexplained => "was late for a reason that no record names".to_owned(),
         SourceKind::Throttled => "was stopped by the CPU quota of its group".to_owned(),
         SourceKind::Imbalance => "had more to compute".to_owned(),
+        SourceKind::Network if s.name == LONG_CALLS => {
+            "was there in time, but its call took long".to_owned()
+        }
         SourceKind::Network => "was there in time: the message itself took long".to_owned(),
         SourceKind::SharedMemory => {
             "was there in time: the transfer through shared memory took long".to_owned()
@@ -278,6 +282,9 @@ pub(crate) fn headline(
         SourceKind::Rank => {
             format!("Ranks share CPUs, which held back {whom}: {share} of all waiting.")
         }
+        SourceKind::Network if worst.name == LONG_CALLS => format!(
+            "Calls took long although nobody came late: {share} of all waiting. A kernel trace would tell whether their messages or missing CPUs made them long."
+        ),
         SourceKind::Network => format!("Messages themselves took long: {share} of all waiting."),
         SourceKind::SharedMemory => {
             format!("Transfers through shared memory took long: {share} of all waiting.")

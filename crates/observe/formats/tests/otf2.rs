@@ -16,8 +16,9 @@ use otf2_print::{Rows, kinds, listed, rows};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// An archive that the real library wrote; `None` where there is none.
-fn written(dir: &Path, ranks: u32, steps: u32) -> Option<PathBuf> {
+/// An archive that the real library wrote; `None` where there is none. The clock of each rank is
+/// `ahead` ticks ahead of that of the one before it.
+fn written(dir: &Path, ranks: u32, steps: u32, ahead: u32) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/otf2_writer.c");
     let program = dir.join("otf2_writer");
     let built = Command::new("cc")
@@ -41,7 +42,7 @@ fn written(dir: &Path, ranks: u32, steps: u32) -> Option<PathBuf> {
     let archive = dir.join("archive");
     let ran = Command::new(&program)
         .arg(&archive)
-        .args([ranks.to_string(), steps.to_string()])
+        .args([ranks, steps, ahead].map(|number| number.to_string()))
         .output()
         .unwrap();
     assert!(
@@ -70,7 +71,7 @@ fn rank(location: u64) -> u32 {
 #[test]
 fn a_run_has_what_the_real_library_lists() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(archive) = written(dir.path(), 3, 50) else {
+    let Some(archive) = written(dir.path(), 3, 50, 0) else {
         return;
     };
     let anchor = archive.join("traces.otf2");
@@ -104,9 +105,125 @@ fn a_run_has_what_the_real_library_lists() {
 }
 
 #[test]
+fn clocks_that_are_apart_are_brought_together_by_collectives() {
+    let dir = tempfile::tempdir().unwrap();
+    // Three ranks, 1 ms apart.
+    let Some(archive) = written(dir.path(), 3, 50, 2_500_000) else {
+        return;
+    };
+    let (apart, moved) = imported(&archive, &dir.path().join("apart"));
+    let other = tempfile::tempdir().unwrap();
+    let archive = written(other.path(), 3, 50, 0).unwrap();
+    let (together, still) = imported(&archive, &dir.path().join("together"));
+    assert_eq!(still.manifest().losses.entries().len(), 3);
+    assert_eq!(entries(&apart.losses)[..3], entries(&together.losses)[..]);
+    let last = &apart.losses.entries()[3];
+    assert_eq!(
+        (last.what.as_str(), last.count),
+        ("ranks whose clocks differed from that of the first one", 2)
+    );
+    assert!(last.consequence.starts_with("by up to 2.00 ms"), "{last:?}");
+    assert!(
+        last.consequence.contains("corrected to about 1."),
+        "{last:?}"
+    );
+    // Seen from the first call of rank 0, all times are those of clocks that agree, as far as the
+    // last rank waits in a collective.
+    let times = |run: &RunReader| -> Vec<(Rank, i64, i64)> {
+        let calls = run.read::<Calls>().unwrap();
+        let since_first = |ns: u64| ns as i64 - calls.begin_ns[0] as i64;
+        let times = |c: Call| (c.rank, since_first(c.begin_ns), since_first(c.end_ns));
+        calls.rows().map(times).collect()
+    };
+    let (moved_times, still_times) = (times(&moved), times(&still));
+    assert!(moved_times.len() > 1_000);
+    for (moved, still) in moved_times.iter().zip(&still_times) {
+        assert_eq!(moved.0, still.0);
+        let off = moved.1.abs_diff(still.1).max(moved.2.abs_diff(still.2));
+        let most = if moved.0 == Rank::new(0) { 1 } else { 2_000 };
+        assert!(off <= most, "{moved:?} {still:?}");
+    }
+    let sent = |run: &RunReader| run.read::<Transfers>().unwrap();
+    assert_eq!(sent(&moved).rank, sent(&still).rank);
+    let span =
+        |run: &RunReader| run.manifest().phases[0].end_ns - run.manifest().phases[0].begin_ns;
+    assert!(span(&moved).abs_diff(span(&still)) <= 2_000);
+}
+
+/// A ring of four ranks over Open MPI 4.1, traced by EZTrace 2.0 of Debian 12: 20 steps, with a
+/// collective of halves in every fourth. The clock of each process begins when it does, two groups
+/// have the number 0, and no region is one of MPI but by its name.
+#[test]
+fn an_archive_of_eztrace_is_read_with_its_ranks_and_clocks_that_agree() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, bytes) in unpacked(include_bytes!("eztrace.tar.zst")) {
+        let path = dir.path().join(&name);
+        match name.ends_with('/') {
+            true => std::fs::create_dir(path).unwrap(),
+            false => std::fs::write(path, bytes).unwrap(),
+        }
+    }
+    let (imported, run) = imported(&dir.path().join("eztrace"), &dir.path().join("run"));
+    let named = "eztrace_log".to_owned();
+    let program = Subject::Told {
+        name: named,
+        ranks: 4,
+        threads: 4,
+    };
+    assert_eq!((imported.program, imported.events), (program, 1_552));
+    let names = run.read::<Operations>().unwrap().name;
+    let calls: Vec<Call> = run.read::<Calls>().unwrap().rows().collect();
+    let number = |name: &str, rank| {
+        let is_it = |call: &&Call| names[call.operation as usize] == name && call.rank == rank;
+        calls.iter().filter(is_it).count()
+    };
+    for rank in (0..4).map(Rank::new) {
+        let common = [
+            "MPI_Sendrecv",
+            "MPI_Irecv",
+            "MPI_Isend",
+            "MPI_Waitall",
+            "MPI_Allreduce",
+        ];
+        assert_eq!(common.map(|name| number(name, rank)), [20; 5]);
+        assert_eq!(
+            ["MPI_Barrier", "MPI_Bcast"].map(|name| number(name, rank)),
+            [5; 2]
+        );
+        let sends = 20 * usize::from(rank.get() % 2 == 0);
+        assert_eq!(
+            ["MPI_Send", "MPI_Recv"].map(|name| number(name, rank)),
+            [sends, 20 - sends]
+        );
+    }
+    // As written, three ranks left all allreduces 0.1 s before the fourth entered them.
+    for sequence in 0..20 {
+        let of_it = || {
+            calls
+                .iter()
+                .filter(|c| c.comm == Some(0) && c.sequence == Some(sequence))
+        };
+        assert_eq!(of_it().count(), 4);
+        let entered = of_it().map(|c| c.begin_ns).max().unwrap();
+        let left = of_it().map(|c| c.end_ns).min().unwrap();
+        assert!(entered < left + 20_000, "{sequence}: {entered} {left}");
+    }
+    assert_eq!(
+        entries(&imported.losses),
+        [
+            "receives that never completed x80",
+            "ends of regions that were not entered x3",
+            "events of kinds that a run has no table for x8",
+            "who had the CPUs, interrupts and wake-ups x1",
+            "ranks whose clocks differed from that of the first one x3",
+        ]
+    );
+}
+
+#[test]
 fn ranks_nodes_threads_and_communicators_are_those_of_the_definitions() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(archive) = written(dir.path(), 4, 3) else {
+    let Some(archive) = written(dir.path(), 4, 3, 0) else {
         return;
     };
     // The directory does as well as the anchor.

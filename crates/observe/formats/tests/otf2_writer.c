@@ -31,7 +31,7 @@ static OTF2_TimeStamp post_flush(void *user, OTF2_FileType type, OTF2_LocationRe
     return 0;
 }
 
-static uint64_t now, events;
+static uint64_t now, events, arrived_by, start;
 static OTF2_EvtWriter *out;
 /* Number of a region in the events of a location: rank 2 has its own. */
 static uint32_t own(unsigned rank, uint32_t region) { return rank == 2 ? REGIONS - 1 - region : region; }
@@ -42,7 +42,7 @@ static void leave(unsigned rank, uint32_t region) { CHECK(OTF2_EvtWriter_Leave(o
 static void collective(unsigned rank, uint32_t region, uint8_t op, uint32_t comm, uint32_t root, uint64_t bytes) {
     enter(rank, region);
     EVENT(OTF2_EvtWriter_MpiCollectiveBegin(out, NULL, now));
-    now += 100 + rank;
+    now = (now > arrived_by ? now : arrived_by) + 100 + rank;
     EVENT(OTF2_EvtWriter_MpiCollectiveEnd(out, NULL, now, op, comm, root, bytes, 2 * bytes));
     leave(rank, region);
 }
@@ -63,6 +63,8 @@ static void step(unsigned rank, unsigned ranks, unsigned n) {
         enter(rank, SEND), EVENT(OTF2_EvtWriter_MpiSend(out, NULL, now, 1, HALF, 7, 70000)), leave(rank, SEND);
     if (rank == 1)
         enter(rank, RECV), EVENT(OTF2_EvtWriter_MpiRecv(out, NULL, now += 300, 0, HALF, 7, 70000)), leave(rank, RECV);
+    /* All arrive before the end of the step, and none leaves before it. */
+    arrived_by = start + (n + 1) * (1000 * ranks + 4000);
     collective(rank, ALLREDUCE, OTF2_COLLECTIVE_OP_ALLREDUCE, WORLD, OTF2_UNDEFINED_UINT32, 8);
     collective(rank, BCAST, OTF2_COLLECTIVE_OP_BCAST, WORLD, n % ranks, 4096);
     if (rank < 2)
@@ -144,7 +146,7 @@ static void local_definitions(OTF2_Archive *archive, uint64_t rank) {
     if (rank == 1) {
         CHECK(OTF2_DefWriter_WriteClockOffset(local, START, 40, 0.0));
         CHECK(OTF2_DefWriter_WriteClockOffset(local, START + 5000, -60, 0.0));
-        CHECK(OTF2_DefWriter_WriteClockOffset(local, START + 20000, 111, 0.0));
+        CHECK(OTF2_DefWriter_WriteClockOffset(local, START + 20000, -60, 0.0));
     }
     if (rank == 2) {
         OTF2_IdMap *map = OTF2_IdMap_Create(OTF2_ID_MAP_DENSE, REGIONS);
@@ -158,8 +160,10 @@ static void local_definitions(OTF2_Archive *archive, uint64_t rank) {
 
 int main(int count, char **args) {
     unsigned ranks = count > 3 ? atoi(args[2]) : 0, steps = count > 3 ? atoi(args[3]) : 0;
+    /* The clock of each rank is so many ticks ahead of that of the one before it. */
+    unsigned ahead = count > 4 ? atoi(args[4]) : 0;
     if (ranks < 2 || ranks > 64)
-        return fprintf(stderr, "usage: otf2_writer DIRECTORY RANKS STEPS\n"), 2;
+        return fprintf(stderr, "usage: otf2_writer DIRECTORY RANKS STEPS [AHEAD]\n"), 2;
     OTF2_Archive *archive = OTF2_Archive_Open(args[1], "traces", OTF2_FILEMODE_WRITE, 256 * 1024, 4 * 1024 * 1024, OTF2_SUBSTRATE_POSIX, OTF2_COMPRESSION_NONE);
     if (!archive)
         return 1;
@@ -173,7 +177,7 @@ int main(int count, char **args) {
     for (unsigned rank = 0; rank <= ranks; rank++) {
         uint64_t location = rank < ranks ? rank : 1ull << 32;
         out = OTF2_Archive_GetEvtWriter(archive, location);
-        now = START + rank, events = 0;
+        start = START + (rank < ranks ? rank : 0) * ahead, now = start + rank, events = 0;
         if (rank < ranks)
             rank_events(rank, ranks, steps);
         else

@@ -9,12 +9,13 @@ use super::summary;
 use super::waits::{self, Waits};
 use super::waves::{Wave, waves};
 use crate::attribute::merged;
-use crate::catalog::{Catalog, SourceId};
+use crate::catalog::{Catalog, LONG_CALLS, SourceId};
+use crate::kernel::Kernels;
 use crate::strikes::Strike;
 use crate::watch::Charge;
 use idlewave_run::findings::ProgramFindings;
 use idlewave_run::tables::{Marks, Messages, Table, Wait, WaitPart, WaitParts};
-use idlewave_run::{Ledger, SourceKind};
+use idlewave_run::{Ledger, SourceKind, TraceMode};
 use idlewave_units::{Nanos, Rank};
 use std::collections::BTreeMap;
 
@@ -54,22 +55,31 @@ pub struct ProgramAnalysis {
     pub delays: BTreeMap<SourceId, Delay>,
 }
 
-/// Analyses a recorded program; `charges` are what was taken from its lanes, in their order.
+/// The source of what a call took beyond its wait and beyond what is usual.
+fn long_call(program: &Program, kernels: &Kernels, catalog: &mut Catalog) -> SourceId {
+    if kernels.iter().all(|kernel| kernel.mode == TraceMode::Off) {
+        return catalog.intern(SourceKind::Network, LONG_CALLS);
+    }
+    match program.operations.iter().any(|o| is_of_mpi(&o.name)) {
+        true => catalog.transfer(program.lanes.iter().map(|lane| lane.node)),
+        // Other libraries use sockets within a node too.
+        false => catalog.class(SourceKind::Network),
+    }
+}
+
+/// Analyses a recorded program; `charges` are what was taken from its lanes, in their order, as far
+/// as `kernels` were recorded.
 pub fn analyse(
     recorded: Recorded,
+    kernels: &Kernels,
     charges: &[Vec<Charge>],
     marks: &Marks,
     catalog: &mut Catalog,
     losses: &mut Ledger,
 ) -> ProgramAnalysis {
     let (program, matched) = (&recorded.program, &recorded.matched);
-    let by_mpi = program.operations.iter().any(|o| is_of_mpi(&o.name));
     let classes = Classes {
-        network: match by_mpi {
-            true => catalog.transfer(program.lanes.iter().map(|lane| lane.node)),
-            // Other libraries use sockets within a node too.
-            false => catalog.class(SourceKind::Network),
-        },
+        network: long_call(program, kernels, catalog),
         slow_level: catalog.class(SourceKind::SlowLevel),
         imbalance: catalog.class(SourceKind::Imbalance),
         unexplained: catalog.class(SourceKind::Unexplained),

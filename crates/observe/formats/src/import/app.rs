@@ -8,6 +8,7 @@
 //! threads     its threads, those of ranks among them
 //! functions   the MPI functions that it called
 //! comms       its communicators
+//! skew        how far the clocks of its ranks are apart
 //! node        what the manifest says of a node
 //! ```
 
@@ -15,9 +16,11 @@ mod comms;
 mod functions;
 mod node;
 mod program;
+mod skew;
 mod threads;
 
 pub(super) use functions::{MOST_FUNCTIONS, is_collective};
 pub(super) use node::NodeFacts;
 pub(super) use program::{App, Call, Told};
+pub(super) use skew::Shifts;
 pub(super) use threads::{Thread, ThreadId};

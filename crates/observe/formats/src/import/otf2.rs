@@ -1,4 +1,4 @@
-//! OTF2 archives, as Score-P, TAU and idlewave's own export write them.
+//! OTF2 archives, as Score-P, TAU, EZTrace and idlewave's own export write them.
 //!
 //! An archive is an anchor (NAME.otf2), global definitions (NAME.def) and a directory NAME with a
 //! file of events and one of local definitions for each location: a thread of a process. The
@@ -52,6 +52,7 @@ mod world;
 pub(super) use anchor::{inside, is_anchor, is_part};
 pub(super) use losses::OF_ITS_KERNEL;
 
+use crate::import::app::Shifts;
 use crate::import::ask::Ask;
 use crate::import::error::ImportError;
 use crate::import::imported::Imported;
@@ -70,10 +71,22 @@ pub(super) fn read(ask: &Ask<'_>, anchor: &Path, run: RunWriter) -> Result<Impor
     let anchor = Anchor::read(anchor)?;
     let name = anchor.program();
     let definitions = Definitions::read(&anchor)?;
-    let mut build = Build::begin(&anchor, &definitions, run)?;
+    let mut build = Build::begin(&anchor, &definitions, run, Shifts::default())?;
     build.app.named(ask, &name)?;
-    for process in std::mem::take(&mut build.processes) {
-        process::read(ask, &anchor, &mut build, &process)?;
+    build.read(ask, &anchor)?;
+    if let Some(shifts) = build.app.skew.shifts() {
+        // Again, with clocks that agree.
+        build = Build::begin(&anchor, &definitions, build.app.discard()?, shifts)?;
+        build.read(ask, &anchor)?;
     }
     build.finish(&anchor, name)
+}
+
+impl Build {
+    fn read(&mut self, ask: &Ask<'_>, anchor: &Anchor) -> Result<(), ImportError> {
+        for process in std::mem::take(&mut self.processes) {
+            process::read(ask, anchor, self, &process)?;
+        }
+        Ok(())
+    }
 }

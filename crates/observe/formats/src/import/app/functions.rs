@@ -1,6 +1,7 @@
 //! Functions of MPI by their names.
 
 use idlewave_run::tables::{Operation, OperationClass, Operations, Table};
+use idlewave_units::Bytes;
 use std::collections::HashMap;
 
 /// MPI 4 has some 500 functions; names in a trace are not to fill the memory.
@@ -11,6 +12,16 @@ pub(in crate::import) const MOST_FUNCTIONS: u32 = 1 << 14;
 pub(super) struct Functions {
     ids: HashMap<String, u32>,
     pub rows: Operations,
+    /// By row: for whom a caller waits.
+    reach: Vec<Reach>,
+}
+
+/// Whether a caller needs something of every other one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    All,
+    AllUnlessEmpty,
+    NotAll,
 }
 
 impl Functions {
@@ -36,12 +47,27 @@ impl Functions {
         }
         let class = class();
         self.ids.insert(name.to_owned(), id);
+        self.reach.push(match name {
+            "MPI_Barrier" => Reach::All,
+            // Not those in which each rank says how much it wants of each other one.
+            "MPI_Allreduce" | "MPI_Allgather" | "MPI_Alltoall" => Reach::AllUnlessEmpty,
+            _ => Reach::NotAll,
+        });
         self.rows.push(Operation {
             id,
             name: name.to_owned(),
             class,
         });
         (id, class)
+    }
+
+    /// Whether no call of this function that gives so much may return before all have made it.
+    pub(super) fn wait_for_all(&self, id: u32, sent: Option<Bytes>) -> bool {
+        match self.reach[id as usize] {
+            Reach::All => true,
+            Reach::AllUnlessEmpty => sent.is_some_and(|bytes| bytes.get() > 0),
+            Reach::NotAll => false,
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::comms::Comms;
 use super::functions::{Functions, is_collective};
+use super::skew::Skew;
 use super::threads::{Thread, ThreadId, Threads};
 use crate::import::ask::Ask;
 use crate::import::error::ImportError;
@@ -22,6 +23,7 @@ pub(in crate::import) struct App {
     functions: Functions,
     /// Collectives so far, by rank and communicator.
     sequences: HashMap<(Rank, u32), u32>,
+    pub skew: Skew,
     calls: TableWriter<Calls>,
     transfers: TableWriter<Transfers>,
     marks: TableWriter<Marks>,
@@ -75,6 +77,7 @@ impl App {
             threads: Threads::default(),
             functions: Functions::default(),
             sequences: HashMap::new(),
+            skew: Skew::default(),
             called: 0,
             expected: 0,
         })
@@ -169,6 +172,12 @@ impl App {
             *next += 1;
             *next - 1
         });
+        if let (Some(comm), Some(number)) = (call.comm, sequence) {
+            if self.functions.wait_for_all(call.operation, call.sent) {
+                let (begin, end) = (call.begin_ns, call.end_ns);
+                self.skew.add(comm, number, rank, begin, end);
+            }
+        }
         self.called += 1;
         self.calls.push(tables::Call {
             rank,
@@ -209,6 +218,14 @@ impl App {
             end_ns,
         })?;
         Ok(())
+    }
+
+    /// Removes the tables of the program, so that another one can write them.
+    pub(in crate::import) fn discard(self) -> Result<RunWriter, ImportError> {
+        self.run.discard_table(self.marks)?;
+        self.run.discard_table(self.calls)?;
+        self.run.discard_table(self.transfers)?;
+        Ok(self.run)
     }
 
     /// Writes the tables of the program and closes the run.

@@ -1,7 +1,7 @@
 //! From events to rows.
 
 use super::anchor::Anchor;
-use super::clock::nanoseconds;
+use super::clock::{LAST_NS, nanoseconds};
 use super::definitions::{Definitions, Region};
 use super::lane::{DEEPEST, Lane, OpenCall};
 use super::local::Local;
@@ -9,7 +9,7 @@ use super::losses::Losses;
 use super::records::{Collective, Event};
 use super::requests::{Open, Requests};
 use super::world::World;
-use crate::import::app::{App, Call, Thread, ThreadId};
+use crate::import::app::{App, Call, Shifts, Thread, ThreadId};
 use crate::import::error::ImportError;
 use idlewave_run::RunWriter;
 use idlewave_run::tables::{Direction, TaskKind, Transfer};
@@ -34,6 +34,8 @@ pub(super) struct Build {
     pub span: Option<(u64, u64)>,
     /// Whether the clock of a location was corrected.
     pub corrected: bool,
+    /// What makes the clocks of ranks agree.
+    pub shifts: Shifts,
     pub losses: Losses,
 }
 
@@ -42,6 +44,7 @@ impl Build {
         anchor: &Anchor,
         definitions: &Definitions,
         run: RunWriter,
+        shifts: Shifts,
     ) -> Result<Self, ImportError> {
         let lacks = |what: &str| ImportError::Lacks {
             path: anchor.definitions(),
@@ -72,6 +75,7 @@ impl Build {
             events: 0,
             span: None,
             corrected: false,
+            shifts,
             losses: Losses::default(),
         };
         build.add_threads(definitions);
@@ -120,10 +124,12 @@ impl Build {
         let (thread, announced) = self.threads[&location];
         self.corrected |= !local.offsets.is_empty();
         self.losses.files += 1;
+        let rank = self.app.thread(thread).rank;
         Lane {
             thread,
             announced,
-            rank: self.app.thread(thread).rank,
+            rank,
+            shift: self.shifts.of(rank),
             local,
             now_ns: 0,
             events: 0,
@@ -143,6 +149,7 @@ impl Build {
     /// The next event of a location is at this time of its clock.
     pub(super) fn at(&mut self, lane: &mut Lane, ticks: u64) {
         let now_ns = nanoseconds(lane.local.offsets.correct(ticks), self.ticks_per_second);
+        let now_ns = (now_ns + lane.shift.get()).min(LAST_NS);
         self.losses.backwards += u64::from(now_ns < lane.now_ns);
         lane.now_ns = now_ns.max(lane.now_ns);
         let (first, last) = self.span.get_or_insert((lane.now_ns, lane.now_ns));

@@ -5,7 +5,7 @@
 //! nearest interval. A single measurement corrects nothing. All of this is as OTF2 3.0 does it.
 
 /// Later times count as this one: 292 years.
-const LAST_NS: u64 = i64::MAX as u64;
+pub(super) const LAST_NS: u64 = i64::MAX as u64;
 
 /// One measurement, and how the offset changes from it to the next one.
 #[derive(Clone, Copy, Debug)]

@@ -78,8 +78,6 @@ pub(super) struct Region {
 /// What the members of a group are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GroupKind {
-    /// Locations; their places are the ranks.
-    Locations,
     /// Ranks.
     Ranks,
     /// The caller alone.
@@ -112,6 +110,9 @@ pub(super) struct Definitions {
     pub locations: BTreeMap<u64, Location>,
     pub regions: HashMap<u32, Region>,
     pub groups: BTreeMap<u32, Group>,
+    /// Groups of MPI's locations by their numbers; the places of the members are the ranks. Nothing refers to them,
+    /// and EZTrace gives the number of one to another group too.
+    pub ranks: BTreeMap<u32, Vec<u64>>,
     pub comms: BTreeMap<u32, Comm>,
     /// Thread numbers of locations: properties may come before or after their location.
     threads: HashMap<u64, u32>,
@@ -264,20 +265,21 @@ impl Definitions {
         // Before version 1.2: OTF2_GROUP_TYPE_PRE_1_2_MPI_GROUP, ..._MPI_COMM_SELF and ..._MPI_LOCATIONS.
         let (kind, is_mpi) = match fields.is_empty() {
             true => match old_kind {
-                4 => (GroupKind::Ranks, true),
-                5 => (GroupKind::Caller, true),
-                6 => (GroupKind::Locations, true),
-                _ => (GroupKind::Other, false),
+                4 => (otf2::GROUP_OF_RANKS, true),
+                5 => (otf2::GROUP_OF_CALLER, true),
+                6 => (otf2::GROUP_OF_LOCATIONS, true),
+                other => (other, false),
             },
-            false => {
-                let kind = match fields.u8()? {
-                    otf2::GROUP_OF_LOCATIONS => GroupKind::Locations,
-                    otf2::GROUP_OF_RANKS => GroupKind::Ranks,
-                    otf2::GROUP_OF_CALLER => GroupKind::Caller,
-                    _ => GroupKind::Other,
-                };
-                (kind, fields.u8()? == otf2::MPI)
+            false => (fields.u8()?, fields.u8()? == otf2::MPI),
+        };
+        let kind = match kind {
+            otf2::GROUP_OF_LOCATIONS if is_mpi => {
+                self.ranks.insert(number, members);
+                return Some(());
             }
+            otf2::GROUP_OF_RANKS => GroupKind::Ranks,
+            otf2::GROUP_OF_CALLER => GroupKind::Caller,
+            _ => GroupKind::Other,
         };
         let group = Group {
             kind,

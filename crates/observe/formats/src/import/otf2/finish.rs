@@ -3,7 +3,7 @@
 use super::anchor::Anchor;
 use super::build::Build;
 use super::losses::COPY;
-use crate::import::app::{NodeFacts, Told};
+use crate::import::app::{NodeFacts, Shifts, Told};
 use crate::import::error::ImportError;
 use crate::import::imported::Imported;
 use idlewave_run::{ClockSheet, Phase, PhaseKind, TraceMode, Unavailable};
@@ -26,10 +26,14 @@ impl Build {
         let (begin_ns, end_ns) = self.span.unwrap_or_default();
         let span = Nanos::from_nanos(end_ns - begin_ns);
         let manifest = &mut self.app.run.manifest;
-        let method = match self.corrected {
+        let mut method = match self.corrected {
             true => "times of the archive, with the offsets of each location's clock in it",
             false => "times of the archive",
-        };
+        }
+        .to_owned();
+        if self.shifts.moved > 0 {
+            method += ", and the clocks of ranks aligned by collectives that wait for all";
+        }
         let sheet = |(node, host): (u32, &String)| {
             NodeFacts {
                 node: NodeId::new(node),
@@ -38,7 +42,7 @@ impl Build {
                 traced_cpus: 0,
                 clock: ClockSheet::OTF2,
                 counts_per_second: self.ticks_per_second as f64,
-                method: method.to_owned(),
+                method: method.clone(),
                 wall: span,
                 mode: TraceMode::Off,
                 unavailable: vec![Unavailable {
@@ -61,7 +65,14 @@ impl Build {
         }];
         let library = "an MPI library that the archive does not name";
         let library = (self.app.called() > 0).then(|| library.to_owned());
-        let losses = self.losses.ledger();
+        let mut losses = self.losses.ledger();
+        let Shifts { most, error, .. } = self.shifts;
+        losses.enter(
+            "ranks whose clocks differed from that of the first one",
+            self.shifts.moved,
+            format!("by up to {most}: corrected to about {error}, so that nobody leaves a barrier before all have entered it"),
+            "synchronise the clocks in the recorder; below, do not trust waits as short as the error",
+        );
         self.app.finish(Told {
             format: "OTF2 archive",
             name,

@@ -3,7 +3,7 @@
 use super::local::Local;
 use crate::import::app::ThreadId;
 use idlewave_run::tables::{OperationClass, Transfer};
-use idlewave_units::{Bytes, Rank};
+use idlewave_units::{Bytes, Nanos, Rank};
 
 /// Regions that may be open at once in a location; deeper ones are left out.
 pub(super) const DEEPEST: usize = 1_024;
@@ -17,6 +17,8 @@ pub(super) struct Lane {
     pub announced: u64,
     pub rank: Option<Rank>,
     pub local: Local,
+    /// What is added to its times, so that the clocks of ranks agree.
+    pub shift: Nanos,
     pub now_ns: u64,
     pub events: u64,
     /// Open regions that are not of MPI: global number and start.

@@ -70,12 +70,10 @@ impl World {
 
     /// The group of all ranks in the order of MPI_COMM_WORLD: locations of MPI, by their places.
     fn find_ranks(&mut self, definitions: &Definitions) {
-        let all = definitions.groups.values().rev();
         // Rightly there is one; of several, the largest, and of these the first.
-        let group = all
-            .filter(|group| group.is_mpi && group.kind == GroupKind::Locations)
-            .max_by_key(|group| group.members.len());
-        for (rank, location) in (0..).zip(group.into_iter().flat_map(|g| &g.members)) {
+        let all = definitions.ranks.values().rev();
+        let members = all.max_by_key(|members| members.len());
+        for (rank, location) in (0..).zip(members.into_iter().flatten()) {
             if let Some(sheet) = definitions.locations.get(location) {
                 let rank = Rank::new(rank);
                 self.locations.insert(*location, rank);
