@@ -162,6 +162,23 @@ mod tests {
     }
 
     #[test]
+    fn callers_wait_for_all_where_each_gives_something_to_each() {
+        let mut functions = Functions::default();
+        for (name, sent, waits) in [
+            ("MPI_Barrier", None, true),
+            ("MPI_Allreduce", Some(8), true),
+            ("MPI_Allreduce", Some(0), false),
+            ("MPI_Allreduce", None, false),
+            ("MPI_Allgatherv", Some(8), false),
+            ("MPI_Bcast", Some(8), false),
+        ] {
+            let (id, _) = functions.id(name, true);
+            let found = functions.wait_for_all(id, sent.map(Bytes::new));
+            assert_eq!(found, waits, "{name} {sent:?}");
+        }
+    }
+
+    #[test]
     fn names_beyond_the_limit_share_the_last_row() {
         let mut functions = Functions::default();
         for number in 0..MOST_FUNCTIONS {

@@ -76,12 +76,12 @@ impl Bounds {
     }
 
     fn middle(self) -> i64 {
-        self.least + (self.most - self.least) / 2
+        self.least / 2 + self.most / 2
     }
 
     /// Half of the width. Clocks that drift contradict every shift: then by how much they do.
     fn error(self) -> u64 {
-        (self.most - self.least).unsigned_abs().div_ceil(2)
+        self.most.abs_diff(self.least).div_ceil(2)
     }
 
     fn contradict(self) -> bool {
@@ -234,9 +234,14 @@ mod tests {
     #[test]
     fn a_rank_is_reached_through_the_communicators_that_it_has() {
         let mut skew = skew(&[0, 2_000_000], 3, MOST);
-        // Rank 2 meets rank 1 alone, 3 ms behind it.
-        for (member, begin) in [(1, 9_000_000_u64), (2, 6_000_000)] {
-            skew.add(7, 0, rank(member), begin, begin + 1_000);
+        // Rank 2 meets rank 1, 3 ms behind it, and rank 0 in a longer call that tells less.
+        for (comm, member, begin, length) in [
+            (7, 1, 9_000_000, 1_000),
+            (7, 2, 6_000_000, 1_000),
+            (8, 0, 9_000_000, 900_000),
+            (8, 2, 7_500_000, 1_000),
+        ] {
+            skew.add(comm, 0, rank(member), begin, begin + length);
         }
         let shifts = skew.shifts().unwrap();
         let of = [0, 1, 2].map(|number| shifts.of(Some(rank(number))).get());
@@ -265,5 +270,22 @@ mod tests {
         let shifts = skew.shifts().unwrap();
         assert_eq!(shifts.of(Some(rank(0))), Nanos::from_micros(50));
         assert_eq!(shifts.error, Nanos::from_nanos(49_000));
+    }
+
+    #[test]
+    fn times_at_the_ends_of_the_clock_do_not_overflow() {
+        const LAST: u64 = i64::MAX as u64;
+        let mut skew = Skew::default();
+        for (number, (begin, end)) in (0..).zip([(0, LAST), (LAST, 0), (LAST, LAST), (0, 0)]) {
+            skew.add(0, number, rank(0), begin, end);
+            skew.add(0, number, rank(1), end, begin);
+            skew.add(0, number, rank(2), 0, 0);
+        }
+        // No shift fits: rank 1 would have to move by all in both directions, and rank 2 by all or
+        // nothing.
+        let shifts = skew.shifts().unwrap();
+        let of = [0, 1, 2].map(|number| shifts.of(Some(rank(number))).get());
+        assert_eq!((of, shifts.moved), ([0, 0, LAST / 2], 1));
+        assert_eq!(shifts.error.get(), LAST.div_ceil(2));
     }
 }

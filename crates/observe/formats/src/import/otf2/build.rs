@@ -149,7 +149,7 @@ impl Build {
     /// The next event of a location is at this time of its clock.
     pub(super) fn at(&mut self, lane: &mut Lane, ticks: u64) {
         let now_ns = nanoseconds(lane.local.offsets.correct(ticks), self.ticks_per_second);
-        let now_ns = (now_ns + lane.shift.get()).min(LAST_NS);
+        let now_ns = now_ns.saturating_add(lane.shift.get()).min(LAST_NS);
         self.losses.backwards += u64::from(now_ns < lane.now_ns);
         lane.now_ns = now_ns.max(lane.now_ns);
         let (first, last) = self.span.get_or_insert((lane.now_ns, lane.now_ns));
