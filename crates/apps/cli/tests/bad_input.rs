@@ -11,6 +11,8 @@ use common::{
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Runs `study` with these options in its own directory, where it leaves nothing.
 #[track_caller]
@@ -365,15 +367,26 @@ fn a_disk_too_full_for_the_manifest_holds_no_run_afterwards() {
 
 #[test]
 fn a_disk_that_fills_up_while_recording_leaves_what_was_recorded() {
-    // The manifest fits and some records do, on a busy machine too; with a trace its format files
-    // come on top.
-    for (trace, size) in [(true, "420k"), (false, "140k")] {
-        on_small_disk(size, |disk| {
+    for trace in [true, false] {
+        on_small_disk("16M", |disk| {
             let bundle = disk.join("run");
-            // Enough iterations to fill it.
-            let mut command = study_with(&["--duration=2s", "--work=20us"], &bundle);
+            let mut command = study_with(&["--duration=10s", "--work=20us"], &bundle);
             command.args((!trace).then_some("--no-trace"));
-            let ended = run(&mut command);
+            let ended = AtomicBool::new(false);
+            let ended = std::thread::scope(|scope| {
+                // The records that come first still fit.
+                scope.spawn(|| {
+                    let spilled =
+                        || fs::metadata(bundle.join("spill")).map_or(0, |file| file.len());
+                    while spilled() < 64 << 10 && !ended.load(Ordering::Relaxed) {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    fill(disk);
+                });
+                let done = run(&mut command);
+                ended.store(true, Ordering::Relaxed);
+                done
+            });
             let [what, next] = ended.failed_at_last(4);
             assert!(what.contains("No space left"), "{what}");
             assert!(next.contains("free some space"), "{next}");
