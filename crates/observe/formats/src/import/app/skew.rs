@@ -250,6 +250,27 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_whose_clock_may_be_right_stays_and_one_is_reached_against_the_order_of_ranks() {
+        let mut skew = Skew::default();
+        for (comm, member, begin, length) in [
+            // Rank 3 is the last one always: its clock may be 9 us ahead, or right.
+            (6, 0, 9_000_000, 10_000),
+            (6, 3, 9_009_000, 1_000),
+            // Rank 2 is 2 ms ahead of rank 0, and 5 ms ahead of rank 1, which never meets rank 0.
+            (7, 0, 9_000_000, 1_000),
+            (7, 2, 11_000_000, 1_000),
+            (8, 1, 9_000_000, 1_000),
+            (8, 2, 14_000_000, 1_000),
+        ] {
+            skew.add(comm, 0, rank(member), begin, begin + length);
+        }
+        let shifts = skew.shifts().unwrap();
+        let of = [0, 1, 2, 3].map(|number| shifts.of(Some(rank(number))).get());
+        assert_eq!(of, [2_000_000, 5_000_000, 0, 2_000_000]);
+        assert_eq!((shifts.moved, shifts.error), (2, Nanos::from_micros(2)));
+    }
+
+    #[test]
     fn of_long_runs_fewer_collectives_are_kept_and_those_of_the_same_numbers_at_all_ranks() {
         let skew = skew(&[0, 4_000_000], 1_000, 100);
         assert!(skew.calls <= 100 && skew.stride == 32, "{}", skew.stride);
