@@ -32,11 +32,10 @@ pub struct Catalog {
     members: BTreeMap<SourceId, BTreeSet<String>>,
 }
 
-/// Delays on a node whose kernel was not traced, while that of other nodes was.
 /// The source of calls that took longer than usual where no kernel was recorded: the network, the
 /// memory that ranks share and the lack of a CPU then look alike.
 pub const LONG_CALLS: &str = "long calls";
-
+/// Delays on a node whose kernel was not traced, while that of other nodes was.
 pub(crate) const NOT_TRACED: &str = "not traced (a node without kernel's view)";
 /// Name of this program's processes.
 const OWN_NAME: &str = "idlewave";
