@@ -22,5 +22,5 @@ mod threads;
 pub(super) use functions::{MOST_FUNCTIONS, is_collective};
 pub(super) use node::NodeFacts;
 pub(super) use program::{App, Call, Told};
-pub(super) use skew::Shifts;
+pub(super) use skew::{Shifts, Skew};
 pub(super) use threads::{Thread, ThreadId};

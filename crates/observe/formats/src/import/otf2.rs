@@ -52,7 +52,7 @@ mod world;
 pub(super) use anchor::{inside, is_anchor, is_part};
 pub(super) use losses::OF_ITS_KERNEL;
 
-use crate::import::app::Shifts;
+use crate::import::app::Skew;
 use crate::import::ask::Ask;
 use crate::import::error::ImportError;
 use crate::import::imported::Imported;
@@ -65,28 +65,24 @@ use std::path::Path;
 /// Fills a run from an archive and closes it. The ledger says what the archive lacks and what of it
 /// has no place in a run.
 ///
-/// Memory is bounded by the definitions and by regions and requests that are open, not by the
-/// length of the trace.
+/// Memory is bounded by the definitions, by regions and requests that are open, and by
+/// [`Skew`], not by the length of the trace. An archive whose clocks disagree is read twice.
 pub(super) fn read(ask: &Ask<'_>, anchor: &Path, run: RunWriter) -> Result<Imported, ImportError> {
     let anchor = Anchor::read(anchor)?;
     let name = anchor.program();
     let definitions = Definitions::read(&anchor)?;
-    let mut build = Build::begin(&anchor, &definitions, run, Shifts::default())?;
+    let mut build = Build::begin(&anchor, &definitions, run)?;
     build.app.named(ask, &name)?;
-    build.read(ask, &anchor)?;
-    if let Some(shifts) = build.app.skew.shifts() {
+    build.app.skew = Some(Skew::default());
+    process::read_all(ask, &anchor, &mut build)?;
+    let skew = build.app.skew.take().unwrap_or_default();
+    build.shifts = skew.shifts();
+    if build.shifts.moved > 0 {
         // Again, with clocks that agree.
-        build = Build::begin(&anchor, &definitions, build.app.discard()?, shifts)?;
-        build.read(ask, &anchor)?;
+        let mut again = Build::begin(&anchor, &definitions, build.app.discard()?)?;
+        again.shifts = build.shifts;
+        process::read_all(ask, &anchor, &mut again)?;
+        build = again;
     }
     build.finish(&anchor, name)
-}
-
-impl Build {
-    fn read(&mut self, ask: &Ask<'_>, anchor: &Anchor) -> Result<(), ImportError> {
-        for process in std::mem::take(&mut self.processes) {
-            process::read(ask, anchor, self, &process)?;
-        }
-        Ok(())
-    }
 }

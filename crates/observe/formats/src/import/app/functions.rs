@@ -47,12 +47,14 @@ impl Functions {
         }
         let class = class();
         self.ids.insert(name.to_owned(), id);
-        self.reach.push(match name {
-            "MPI_Barrier" => Reach::All,
-            // Not those in which each rank says how much it wants of each other one.
-            "MPI_Allreduce" | "MPI_Allgather" | "MPI_Alltoall" => Reach::AllUnlessEmpty,
-            _ => Reach::NotAll,
-        });
+        // The large-count variants of MPI 4 have a suffix.
+        self.reach
+            .push(match name.strip_suffix("_c").unwrap_or(name) {
+                "MPI_Barrier" => Reach::All,
+                // Not those in which each rank says how much it wants of each other one.
+                "MPI_Allreduce" | "MPI_Allgather" | "MPI_Alltoall" => Reach::AllUnlessEmpty,
+                _ => Reach::NotAll,
+            });
         self.rows.push(Operation {
             id,
             name: name.to_owned(),
@@ -167,6 +169,7 @@ mod tests {
         for (name, sent, waits) in [
             ("MPI_Barrier", None, true),
             ("MPI_Allreduce", Some(8), true),
+            ("MPI_Alltoall_c", Some(8), true),
             ("MPI_Allreduce", Some(0), false),
             ("MPI_Allreduce", None, false),
             ("MPI_Allgatherv", Some(8), false),

@@ -23,7 +23,8 @@ pub(in crate::import) struct App {
     functions: Functions,
     /// Collectives so far, by rank and communicator.
     sequences: HashMap<(Rank, u32), u32>,
-    pub skew: Skew,
+    /// What collectives tell of the clocks, if the reader wants to know.
+    pub skew: Option<Skew>,
     calls: TableWriter<Calls>,
     transfers: TableWriter<Transfers>,
     marks: TableWriter<Marks>,
@@ -77,7 +78,7 @@ impl App {
             threads: Threads::default(),
             functions: Functions::default(),
             sequences: HashMap::new(),
-            skew: Skew::default(),
+            skew: None,
             called: 0,
             expected: 0,
         })
@@ -172,10 +173,10 @@ impl App {
             *next += 1;
             *next - 1
         });
-        if let (Some(comm), Some(number)) = (call.comm, sequence) {
+        if let (Some(skew), Some(comm), Some(number)) = (&mut self.skew, call.comm, sequence) {
             if self.functions.wait_for_all(call.operation, call.sent) {
-                let (begin, end) = (call.begin_ns, call.end_ns);
-                self.skew.add(comm, number, rank, begin, end);
+                let collective = (comm, number, call.operation);
+                skew.add(collective, (rank, call.begin_ns, call.end_ns));
             }
         }
         self.called += 1;

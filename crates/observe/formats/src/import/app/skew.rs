@@ -3,9 +3,12 @@
 //!
 //! Nobody leaves a barrier before all have entered it. Times that contradict this show that the clocks
 //! differ, and every barrier bounds by how much: with `x` added to the times of one rank,
-//! `x >= begin of the other - own end` and `x <= end of the other - own begin`. The least of all
-//! barriers is some microseconds wide. The same holds for other collectives in which each rank
+//! `x >= begin of the other - own end` and `x <= end of the other - own begin`. What all barriers
+//! allow together is some microseconds wide. The same holds for other collectives in which each rank
 //! needs something of every other one.
+//!
+//! Where no `x` does, the clocks drift, or calls are missing and the wrong ones are compared. A rank
+//! is moved then only if that leaves a tenth of the contradiction or less.
 
 use idlewave_units::{Nanos, Rank};
 use std::collections::{BTreeMap, HashMap};
@@ -16,17 +19,20 @@ const MOST: usize = 1 << 20;
 /// What contradicts itself by less is rounding.
 const ROUNDING_NS: i64 = 1_000;
 
+/// Communicator, number and function of a collective: calls of different functions are not the same
+/// one.
+type Collective = (u32, u32, u32);
 /// The rank of a call, its start and its end, ns.
 type Stay = (Rank, u64, u64);
 
 /// Collectives that wait for all, of the whole run.
 pub(in crate::import) struct Skew {
-    /// By communicator and number.
-    kept: BTreeMap<(u32, u32), Vec<Stay>>,
+    kept: BTreeMap<Collective, Vec<Stay>>,
     calls: usize,
     /// Collectives whose number is a multiple of this are kept.
     stride: u32,
-    most: usize,
+    /// Calls that may be kept.
+    room: usize,
 }
 
 /// What must be added to the times of ranks.
@@ -37,9 +43,12 @@ pub(in crate::import) struct Shifts {
     /// Ranks whose clock differs from that of the first one.
     pub moved: u64,
     /// The largest difference between two clocks.
-    pub most: Nanos,
+    pub apart: Nanos,
     /// Bound of the error of a difference from the clock of the first rank.
     pub error: Nanos,
+    /// Ranks whose clock no shift brings in line with another one, and by how much at most.
+    pub drifting: u64,
+    pub drift: Nanos,
 }
 
 impl Shifts {
@@ -79,13 +88,26 @@ impl Bounds {
         self.least / 2 + self.most / 2
     }
 
-    /// Half of the width. Clocks that drift contradict every shift: then by how much they do.
+    /// Half of the width.
     fn error(self) -> u64 {
         self.most.abs_diff(self.least).div_ceil(2)
     }
 
-    fn contradict(self) -> bool {
-        self.least > ROUNDING_NS || self.most < -ROUNDING_NS
+    /// By how much the best shift still contradicts a collective.
+    fn left(self) -> u64 {
+        match self.least > self.most {
+            true => self.error(),
+            false => 0,
+        }
+    }
+
+    /// What to add to the clock.
+    fn shift(self) -> i64 {
+        let contradict = self.least > ROUNDING_NS || self.most < -ROUNDING_NS;
+        match contradict && self.left() <= self.middle().unsigned_abs() / 10 {
+            true => self.middle(),
+            false => 0,
+        }
     }
 }
 
@@ -96,78 +118,60 @@ impl Default for Skew {
 }
 
 impl Skew {
-    fn with_room(most: usize) -> Self {
+    fn with_room(room: usize) -> Self {
         Self {
             kept: BTreeMap::new(),
             calls: 0,
             stride: 1,
-            most,
+            room,
         }
     }
 
-    /// A call of a collective that waits for all, with its number in its communicator.
-    pub(super) fn add(&mut self, comm: u32, number: u32, rank: Rank, begin: u64, end: u64) {
-        if number % self.stride != 0 {
+    /// A call of a collective that waits for all.
+    pub(super) fn add(&mut self, collective: Collective, stay: Stay) {
+        if collective.1 % self.stride != 0 {
             return;
         }
-        let calls = self.kept.entry((comm, number)).or_default();
-        calls.push((rank, begin, end));
+        self.kept.entry(collective).or_default().push(stay);
         self.calls += 1;
-        while self.calls > self.most && self.stride < 1 << 31 {
+        while self.calls > self.room && self.stride < 1 << 31 {
             self.stride *= 2;
             let stride = self.stride;
-            self.kept.retain(|&(_, number), _| number % stride == 0);
+            self.kept.retain(|&(_, number, _), _| number % stride == 0);
             self.calls = self.kept.values().map(Vec::len).sum();
         }
     }
 
-    /// What makes the clocks agree; `None` if nothing contradicts them as they are.
-    pub(in crate::import) fn shifts(&self) -> Option<Shifts> {
+    /// What makes the clocks agree; nothing is moved if they do as they are.
+    pub(in crate::import) fn shifts(&self) -> Shifts {
         let bounds = self.bounds();
-        if !bounds.values().any(|bounds| bounds.contradict()) {
-            return None;
-        }
         let mut neighbours: BTreeMap<Rank, Vec<(Rank, Bounds)>> = BTreeMap::new();
         for (&(first, rank), &bounds) in &bounds {
             neighbours.entry(first).or_default().push((rank, bounds));
             let back = (first, bounds.reverse());
             neighbours.entry(rank).or_default().push(back);
         }
-        // From the first rank outwards, each by the narrowest way that is known then.
-        let mut found: BTreeMap<Rank, (i64, u64)> = BTreeMap::new();
-        for &start in neighbours.keys() {
-            if found.contains_key(&start) {
-                continue;
-            }
-            let mut next = BTreeMap::from([((0, start), 0)]);
-            while let Some(((error, rank), shift)) = next.pop_first() {
-                if found.contains_key(&rank) {
-                    continue;
-                }
-                found.insert(rank, (shift, error));
-                for &(other, bounds) in &neighbours[&rank] {
-                    let by = match bounds.contradict() {
-                        true => bounds.middle(),
-                        false => 0,
-                    };
-                    let error = error.saturating_add(bounds.error());
-                    next.insert((error, other), shift.saturating_add(by));
-                }
-            }
-        }
+        let found = outwards(&neighbours);
         let shifts = || found.values().map(|&(shift, _)| shift);
         let least = shifts().min().unwrap_or(0);
         let away = |shift: i64| Nanos::from_nanos(shift.abs_diff(least));
         let moved = found.values().filter(|&&(shift, _)| shift != 0);
-        Some(Shifts {
+        let left = |(at, bounds): (&(Rank, Rank), &Bounds)| {
+            let left = bounds.left();
+            (left > ROUNDING_NS as u64).then_some((at.1, left))
+        };
+        let drifting: BTreeMap<Rank, u64> = bounds.iter().filter_map(left).collect();
+        Shifts {
             moved: moved.clone().count() as u64,
-            most: shifts().map(away).max().unwrap_or(Nanos::ZERO),
+            apart: shifts().map(away).max().unwrap_or(Nanos::ZERO),
             error: Nanos::from_nanos(moved.map(|&(_, error)| error).max().unwrap_or(0)),
             of: found
                 .iter()
                 .map(|(&r, &(shift, _))| (r, away(shift)))
                 .collect(),
-        })
+            drifting: drifting.len() as u64,
+            drift: Nanos::from_nanos(drifting.into_values().max().unwrap_or(0)),
+        }
     }
 
     /// Bounds of what must be added to the times of the second rank for those of the first.
@@ -189,6 +193,26 @@ impl Skew {
         }
         bounds
     }
+}
+
+/// From the first rank outwards, each by the narrowest way that is known then: its shift and the
+/// bound of its error, ns.
+fn outwards(neighbours: &BTreeMap<Rank, Vec<(Rank, Bounds)>>) -> BTreeMap<Rank, (i64, u64)> {
+    let mut found = BTreeMap::new();
+    for &start in neighbours.keys() {
+        let mut next = BTreeMap::from([((0_u64, start), 0_i64)]);
+        while let Some(((error, rank), shift)) = next.pop_first() {
+            if found.contains_key(&rank) {
+                continue;
+            }
+            found.insert(rank, (shift, error));
+            for &(other, bounds) in &neighbours[&rank] {
+                let error = error.saturating_add(bounds.error());
+                next.insert((error, other), shift.saturating_add(bounds.shift()));
+            }
+        }
+    }
+    found
 }
 
 /// `a - b`; times of a trace are below 2^63.
@@ -213,7 +237,7 @@ mod tests {
                 // Each rank is the last one in its turn.
                 let late = u64::from(number % 3 == rank.get() % 3) * 8_000;
                 let at = u64::from(number) * 1_000_000;
-                skew.add(0, number, rank, time(at + late), time(at + 10_000));
+                skew.add((0, number, 0), (rank, time(at + late), time(at + 10_000)));
             }
         }
         skew
@@ -221,14 +245,14 @@ mod tests {
 
     #[test]
     fn clocks_that_agree_stay_and_others_are_moved_within_the_shortest_call() {
-        assert_eq!(skew(&[0, 900, 0], 30, MOST).shifts(), None);
+        assert_eq!(skew(&[0, 900, 0], 30, MOST).shifts().moved, 0);
         // The rank that comes last has 2 us left.
-        let shifts = skew(&[0, -5_000_000, 70_000], 30, MOST).shifts().unwrap();
+        let shifts = skew(&[0, -5_000_000, 70_000], 30, MOST).shifts();
         assert_eq!((shifts.moved, shifts.error), (2, Nanos::from_micros(2)));
         let of = |number| shifts.of(Some(rank(number))).get() as i64;
         assert_eq!([of(0) - of(2), of(1) - of(2)], [70_000, 5_070_000]);
         assert_eq!((of(2), shifts.of(None)), (0, Nanos::ZERO));
-        assert_eq!(shifts.most, Nanos::from_nanos(5_070_000));
+        assert_eq!(shifts.apart, Nanos::from_nanos(5_070_000));
     }
 
     #[test]
@@ -241,9 +265,9 @@ mod tests {
             (8, 0, 9_000_000, 900_000),
             (8, 2, 7_500_000, 1_000),
         ] {
-            skew.add(comm, 0, rank(member), begin, begin + length);
+            skew.add((comm, 0, 0), (rank(member), begin, begin + length));
         }
-        let shifts = skew.shifts().unwrap();
+        let shifts = skew.shifts();
         let of = [0, 1, 2].map(|number| shifts.of(Some(rank(number))).get());
         assert_eq!(of, [2_000_000, 0, 3_000_000]);
         assert_eq!(shifts.error, Nanos::from_micros(3));
@@ -262,9 +286,9 @@ mod tests {
             (8, 1, 9_000_000, 1_000),
             (8, 2, 14_000_000, 1_000),
         ] {
-            skew.add(comm, 0, rank(member), begin, begin + length);
+            skew.add((comm, 0, 0), (rank(member), begin, begin + length));
         }
-        let shifts = skew.shifts().unwrap();
+        let shifts = skew.shifts();
         let of = [0, 1, 2, 3].map(|number| shifts.of(Some(rank(number))).get());
         assert_eq!(of, [2_000_000, 5_000_000, 0, 2_000_000]);
         assert_eq!((shifts.moved, shifts.error), (2, Nanos::from_micros(2)));
@@ -275,22 +299,39 @@ mod tests {
         let skew = skew(&[0, 4_000_000], 1_000, 100);
         assert!(skew.calls <= 100 && skew.stride == 32, "{}", skew.stride);
         assert!(skew.kept.values().all(|calls| calls.len() == 2));
-        assert_eq!(skew.shifts().unwrap().moved, 1);
+        assert_eq!(skew.shifts().moved, 1);
     }
 
-    #[test]
-    fn clocks_that_drift_are_moved_to_the_middle_and_the_error_says_how_far_they_do() {
+    /// Barriers every millisecond on two clocks, the second of which is `ahead` and runs fast by 100
+    /// us in all.
+    fn drifting(ahead: u64) -> Shifts {
         let mut skew = Skew::default();
         for number in 0..11_u32 {
             let at = 1_000_000_000 + u64::from(number) * 1_000_000;
-            skew.add(0, number, rank(0), at, at + 1_000);
-            // 100 us in all.
-            let own = at + u64::from(number) * 10_000;
-            skew.add(0, number, rank(1), own, own + 1_000);
+            skew.add((0, number, 0), (rank(0), at, at + 1_000));
+            let own = at + ahead + u64::from(number) * 10_000;
+            skew.add((0, number, 0), (rank(1), own, own + 1_000));
         }
-        let shifts = skew.shifts().unwrap();
-        assert_eq!(shifts.of(Some(rank(0))), Nanos::from_micros(50));
-        assert_eq!(shifts.error, Nanos::from_nanos(49_000));
+        skew.shifts()
+    }
+
+    #[test]
+    fn clocks_that_drift_are_moved_only_where_that_helps_much_and_both_is_told() {
+        let shifts = drifting(5_000_000);
+        assert_eq!(shifts.of(Some(rank(0))), Nanos::from_nanos(5_050_000));
+        assert_eq!((shifts.moved, shifts.error), (1, Nanos::from_micros(49)));
+        assert_eq!((shifts.drifting, shifts.drift), (1, Nanos::from_micros(49)));
+        let shifts = drifting(0);
+        assert_eq!((shifts.moved, shifts.apart), (0, Nanos::ZERO));
+        assert_eq!((shifts.drifting, shifts.drift), (1, Nanos::from_micros(49)));
+    }
+
+    #[test]
+    fn calls_of_different_functions_tell_nothing_of_each_other() {
+        let mut skew = Skew::default();
+        skew.add((0, 0, 1), (rank(0), 1_000_000, 1_001_000));
+        skew.add((0, 0, 2), (rank(1), 9_000_000, 9_001_000));
+        assert_eq!(skew.shifts(), Shifts::default());
     }
 
     #[test]
@@ -298,15 +339,13 @@ mod tests {
         const LAST: u64 = i64::MAX as u64;
         let mut skew = Skew::default();
         for (number, (begin, end)) in (0..).zip([(0, LAST), (LAST, 0), (LAST, LAST), (0, 0)]) {
-            skew.add(0, number, rank(0), begin, end);
-            skew.add(0, number, rank(1), end, begin);
-            skew.add(0, number, rank(2), 0, 0);
+            skew.add((0, number, 0), (rank(0), begin, end));
+            skew.add((0, number, 0), (rank(1), end, begin));
+            skew.add((0, number, 0), (rank(2), 0, 0));
         }
-        // No shift fits: rank 1 would have to move by all in both directions, and rank 2 by all or
-        // nothing.
-        let shifts = skew.shifts().unwrap();
-        let of = [0, 1, 2].map(|number| shifts.of(Some(rank(number))).get());
-        assert_eq!((of, shifts.moved), ([0, 0, LAST / 2], 1));
-        assert_eq!(shifts.error.get(), LAST.div_ceil(2));
+        // Rank 2 would have to move by all or by nothing.
+        let shifts = skew.shifts();
+        assert_eq!((shifts.moved, shifts.drifting), (0, 1));
+        assert_eq!(shifts.drift.get(), LAST.div_ceil(2));
     }
 }

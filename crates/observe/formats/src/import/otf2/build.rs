@@ -44,7 +44,6 @@ impl Build {
         anchor: &Anchor,
         definitions: &Definitions,
         run: RunWriter,
-        shifts: Shifts,
     ) -> Result<Self, ImportError> {
         let lacks = |what: &str| ImportError::Lacks {
             path: anchor.definitions(),
@@ -75,7 +74,7 @@ impl Build {
             events: 0,
             span: None,
             corrected: false,
-            shifts,
+            shifts: Shifts::default(),
             losses: Losses::default(),
         };
         build.add_threads(definitions);

@@ -66,12 +66,25 @@ impl Build {
         let library = "an MPI library that the archive does not name";
         let library = (self.app.called() > 0).then(|| library.to_owned());
         let mut losses = self.losses.ledger();
-        let Shifts { most, error, .. } = self.shifts;
+        let Shifts {
+            moved,
+            apart,
+            error,
+            drifting,
+            drift,
+            ..
+        } = self.shifts;
         losses.enter(
             "ranks whose clocks differed from that of the first one",
-            self.shifts.moved,
-            format!("by up to {most}: corrected to about {error}, so that nobody leaves a barrier before all have entered it"),
+            moved,
+            format!("by up to {apart}: corrected to about {error}, so that nobody leaves a barrier before all have entered it"),
             "synchronise the clocks in the recorder; below, do not trust waits as short as the error",
+        );
+        losses.enter(
+            "ranks whose clocks drift, or whose collectives are not all in the archive",
+            drifting,
+            format!("some left a barrier up to {drift} before others entered it, and no offset mends that: do not trust waits as short"),
+            "let the recorder measure the clocks at its start and its end, and trace all ranks from MPI_Init on",
         );
         self.app.finish(Told {
             format: "OTF2 archive",

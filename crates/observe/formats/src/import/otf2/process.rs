@@ -55,8 +55,17 @@ impl Open {
     }
 }
 
-/// Reads the events of a process.
-pub(super) fn read(
+/// Reads the events of all processes, one after the other.
+pub(super) fn read_all(
+    ask: &Ask<'_>,
+    anchor: &Anchor,
+    build: &mut Build,
+) -> Result<(), ImportError> {
+    let mut processes = std::mem::take(&mut build.processes).into_iter();
+    processes.try_for_each(|locations| read(ask, anchor, build, &locations))
+}
+
+fn read(
     ask: &Ask<'_>,
     anchor: &Anchor,
     build: &mut Build,
