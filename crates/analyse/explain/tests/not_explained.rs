@@ -2,6 +2,7 @@
 
 mod made;
 
+use idlewave_run::TraceMode;
 use made::{Explained, Made};
 
 const US: u64 = 1_000;
@@ -114,9 +115,9 @@ fn collectives_that_were_seen_in_part_or_do_not_agree_are_counted() {
 }
 
 /// Three ranks, one of which sends for longer than it usually does, on so many nodes.
-fn slow_send(nodes: u32, library: &'static str) -> Explained {
+fn slow_send(nodes: u32, library: &'static str, mode: TraceMode) -> Explained {
     let mut made = Made::new(3);
-    made.library = library;
+    (made.library, made.mode) = (library, mode);
     for (rank, place) in made.places.iter_mut().enumerate() {
         place.0 = rank as u32 % nodes;
     }
@@ -139,16 +140,33 @@ fn slow_send(nodes: u32, library: &'static str) -> Explained {
 #[test]
 fn a_send_that_takes_longer_than_its_like_is_the_networks() {
     // 60 us instead of 2.
-    assert_eq!(slow_send(2, "MPI_").parts(0)[0], (1, "network", 58 * US));
+    assert_eq!(
+        slow_send(2, "MPI_", TraceMode::Tracefs).parts(0)[0],
+        (1, "network", 58 * US)
+    );
 }
 
 #[test]
 fn on_one_node_there_is_no_network() {
     let wanted = (1, "shared-memory transfer", 58 * US);
-    assert_eq!(slow_send(1, "MPI_").parts(0)[0], wanted);
+    assert_eq!(slow_send(1, "MPI_", TraceMode::Tracefs).parts(0)[0], wanted);
     // Unless another library may use sockets.
     let unknown = (1, "network", 58 * US);
-    assert_eq!(slow_send(1, "gloo:").parts(0)[0], unknown);
+    assert_eq!(
+        slow_send(1, "gloo:", TraceMode::PerfSwitch).parts(0)[0],
+        unknown
+    );
+}
+
+#[test]
+fn without_switches_nobody_knows_what_a_long_call_waited_for() {
+    for nodes in [1, 2] {
+        for mode in [TraceMode::Counters, TraceMode::Off] {
+            let found = slow_send(nodes, "MPI_", mode);
+            let found = found.parts(0)[0];
+            assert_eq!(found, (1, "long calls", 58 * US), "{nodes} {mode:?}");
+        }
+    }
 }
 
 #[test]

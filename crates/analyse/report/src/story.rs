@@ -8,7 +8,7 @@ use idlewave_explain::program::is_of_mpi;
 use idlewave_run::findings::{
     Findings, PathFinding, ProgramFindings, RankTime, SourceFinding, WaitFinding,
 };
-use idlewave_run::{ClockSheet, Manifest, NodeSheet, PhaseKind, Priority, SourceKind, TraceMode};
+use idlewave_run::{ClockSheet, Manifest, NodeSheet, PhaseKind, Priority, SourceKind};
 use idlewave_units::show::percent;
 use idlewave_units::{Nanos, Rank, counted, grouped};
 use std::collections::BTreeMap;
@@ -146,8 +146,7 @@ pub(crate) fn node_of(manifest: &Manifest, rank: Rank) -> Option<&str> {
 /// Whether the recording saw what was taken from a rank: that needs at least its threads' own
 /// switches.
 pub(crate) fn sees_taken(manifest: &Manifest, rank: Rank) -> bool {
-    let mode = node_sheet(manifest, rank).map(|n| n.trace.mode);
-    matches!(mode, Some(TraceMode::Tracefs | TraceMode::PerfSwitch))
+    node_sheet(manifest, rank).is_some_and(|n| n.trace.mode.sees_switches())
 }
 
 /// "ranks 0, 1 and 3"; of many, the first ones and how many more.

@@ -5,11 +5,14 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use flate2::read::DeflateDecoder;
+use idlewave_explain::catalog::LONG_CALLS;
 use idlewave_report::testing::{Delay, Pattern, Planted, SyntheticProgram, bare_findings};
 use idlewave_report::{render_calls, render_html, render_text};
 use idlewave_run::findings::{Findings, OperationFinding, PathFinding, ProgramFindings};
 use idlewave_run::testing::empty_manifest;
-use idlewave_run::{Manifest, Phase, PhaseKind, Priority, RunReader, RunWriter, TraceMode};
+use idlewave_run::{
+    Manifest, Phase, PhaseKind, Priority, RunReader, RunWriter, SourceKind, TraceMode,
+};
 use idlewave_units::Nanos;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -130,6 +133,29 @@ fn the_headline_names_the_culprit_its_rank_and_its_share_of_the_waiting() {
         ring().text()
     );
     assert!(ring().page().replace('\u{a0}', " ").contains(&sentence));
+}
+
+#[test]
+fn long_calls_are_blamed_on_nothing_that_was_not_recorded() {
+    let mut findings = ring().findings.clone();
+    findings.sources[0].kind = SourceKind::Network;
+    findings.sources[0].name = LONG_CALLS.to_owned();
+    let mut manifest = ring().run.manifest().clone();
+    manifest.tables.clear();
+    let (text, html) = both(manifest, &findings);
+    for shown in [flat(&text), html.replace('\u{a0}', " ")] {
+        assert!(
+            shown.contains("Calls took long although nobody came late: "),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("was there in time, but its call took long"),
+            "{shown}"
+        );
+        for claim in ["Messages themselves", "shared memory took", "(network)"] {
+            assert!(!shown.contains(claim), "{claim}: {shown}");
+        }
+    }
 }
 
 #[test]
@@ -485,6 +511,8 @@ fn what_was_taken_is_a_dash_where_the_kernel_was_not_recorded() {
         assert_eq!(text.contains("3 97.6 % - 0.42 %"), !seen, "{text}");
         assert_eq!(text.contains("hardly anything was taken"), seen);
         assert_eq!(html.contains("program.ranks_time.3.taken"), seen);
+        assert_eq!(html.contains("inside MPI, on a CPU and not waiting"), seen);
+        assert_eq!(html.contains("inside MPI, not waiting"), !seen);
         assert_eq!(
             html.contains("<h3>Taken</h3><p class=\"big\">&ndash;</p>"),
             !seen

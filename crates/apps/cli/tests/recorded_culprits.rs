@@ -25,7 +25,8 @@ const CULPRIT_SECONDS: u32 = 6;
 /// How much later than the others a rank must arrive for its iteration to count as late because of
 /// the culprit.
 const LATE_NS: u64 = 500_000;
-/// The host may pause the machine in any of them, and others may take CPUs for longer than the culprit.
+/// The host may pause the machine in any of them, and others may take CPUs for longer than the
+/// culprit.
 const ATTEMPTS: usize = 6;
 const ITERATIONS_NEEDED: usize = 20;
 

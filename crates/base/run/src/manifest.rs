@@ -421,6 +421,13 @@ pub enum TraceMode {
     Off,
 }
 
+impl TraceMode {
+    /// Whether it tells when a watched thread was off its CPU.
+    pub const fn sees_switches(self) -> bool {
+        matches!(self, Self::Tracefs | Self::PerfSwitch)
+    }
+}
+
 /// Something that could not be recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unavailable {

@@ -15,7 +15,7 @@ use crate::strikes::Strike;
 use crate::watch::Charge;
 use idlewave_run::findings::ProgramFindings;
 use idlewave_run::tables::{Marks, Messages, Table, Wait, WaitPart, WaitParts};
-use idlewave_run::{Ledger, SourceKind, TraceMode};
+use idlewave_run::{Ledger, SourceKind};
 use idlewave_units::{Nanos, Rank};
 use std::collections::BTreeMap;
 
@@ -57,7 +57,8 @@ pub struct ProgramAnalysis {
 
 /// The source of what a call took beyond its wait and beyond what is usual.
 fn long_call(program: &Program, kernels: &Kernels, catalog: &mut Catalog) -> SourceId {
-    if kernels.iter().all(|kernel| kernel.mode == TraceMode::Off) {
+    let seen = |node| kernels.of(node).is_some_and(|k| k.mode.sees_switches());
+    if !program.lanes.iter().all(|lane| seen(lane.node)) {
         return catalog.intern(SourceKind::Network, LONG_CALLS);
     }
     match program.operations.iter().any(|o| is_of_mpi(&o.name)) {

@@ -11,7 +11,9 @@ use idlewave_run::tables::{
     OperationClass as Class, Operations, Table, Task, TaskKind, Tasks, Transfer, Transfers,
 };
 use idlewave_run::testing::empty_manifest;
-use idlewave_run::{Alignment, Manifest, Phase, PhaseKind, RankSheet, RunReader, RunWriter};
+use idlewave_run::{
+    Alignment, Manifest, Phase, PhaseKind, RankSheet, RunReader, RunWriter, TraceMode,
+};
 use idlewave_units::{Bytes, Cpu, Nanos, NodeId, Pid, Rank};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -89,6 +91,8 @@ pub struct Made {
     pub turns: Option<u64>,
     /// Added to all times.
     pub shift: u64,
+    /// What was recorded of the kernel.
+    pub mode: TraceMode,
     /// What names of functions begin with instead of `MPI_`.
     pub library: &'static str,
 }
@@ -118,6 +122,7 @@ impl Made {
             clock_error: 0,
             turns: None,
             shift: 0,
+            mode: TraceMode::Tracefs,
             library: "MPI_",
         };
         made.communicator(0, &(0..ranks).collect::<Vec<_>>());
@@ -303,6 +308,7 @@ impl Made {
 
     fn manifest(&self) -> Manifest {
         let mut manifest = empty_manifest();
+        manifest.nodes[0].trace.mode = self.mode;
         let nodes = self.places.iter().map(|p| p.0).max().unwrap_or(0);
         for node in 1..=nodes {
             let mut sheet = manifest.nodes[0].clone();

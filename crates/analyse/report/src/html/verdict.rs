@@ -178,8 +178,10 @@ fn program(manifest: &Manifest, findings: &Findings, recorded: &story::Recorded<
             sub,
         ));
         let sub = format!(
-            "of the time of the ranks inside {}, on a CPU and not waiting",
-            story::calls(program)
+            "of the time of the ranks inside {}{} not waiting",
+            story::calls(program),
+            // What took their CPUs there is unknown, and so among this.
+            s.taken.map_or(",", |_| ", on a CPU and")
         );
         out.push_str(&tile("Communicating", &percent(s.communicating), &sub));
     }

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 /// How long a job has to end before its remaining processes are killed.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Where the directories of state pages are, and the prefix of their names; the owner follows it.
-const MEMORY: &str = "/dev/shm";
+pub(super) const MEMORY: &str = "/dev/shm";
 const PREFIX: &str = "idlewave-watch";
 /// Precedes the program in a launcher's command. On other nodes `idlewave gang relay` prints where
 /// the pages are; if idlewave is missing there or has another version, the program runs unchanged.

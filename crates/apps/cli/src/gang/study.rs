@@ -1,5 +1,6 @@
 //! `idlewave gang study`: measures what switching costs and saves; and the programs that it runs.
 
+use super::ranks::MEMORY;
 use crate::exit::{Exit, Failure};
 use crate::files;
 use crate::json::{self, Begun};
@@ -203,7 +204,7 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
 /// A directory whose files are never written to a disk; `None` without one.
 fn in_memory() -> Option<TempDir> {
     let mut named = tempfile::Builder::new();
-    named.prefix("idlewave-study-").tempdir_in("/dev/shm").ok()
+    named.prefix("idlewave-study-").tempdir_in(MEMORY).ok()
 }
 
 /// Splits the words at `--and` into two commands; none if there are no words.
