@@ -11,7 +11,6 @@ use common::{
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Runs `study` with these options in its own directory, where it leaves nothing.
@@ -372,21 +371,18 @@ fn a_disk_that_fills_up_while_recording_leaves_what_was_recorded() {
             let bundle = disk.join("run");
             let mut command = study_with(&["--duration=10s", "--work=20us"], &bundle);
             command.args((!trace).then_some("--no-trace"));
-            let ended = AtomicBool::new(false);
-            let ended = std::thread::scope(|scope| {
-                // The records that come first still fit.
-                scope.spawn(|| {
-                    let spilled =
-                        || fs::metadata(bundle.join("spill")).map_or(0, |file| file.len());
-                    while spilled() < 64 << 10 && !ended.load(Ordering::Relaxed) {
-                        std::thread::sleep(Duration::from_millis(1));
-                    }
-                    fill(disk);
-                });
-                let done = run(&mut command);
-                ended.store(true, Ordering::Relaxed);
-                done
-            });
+            let mut child = command
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            // The records that come first still fit.
+            let spilled = || fs::metadata(bundle.join("spill")).map_or(0, |file| file.len());
+            while spilled() < 64 << 10 && child.try_wait().unwrap().is_none() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            fill(disk);
+            let ended = common::wait(child);
             let [what, next] = ended.failed_at_last(4);
             assert!(what.contains("No space left"), "{what}");
             assert!(next.contains("free some space"), "{next}");

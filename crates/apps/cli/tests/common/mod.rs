@@ -119,6 +119,23 @@ pub fn signal(child: &Child, signal: Signal) {
     send(Pid::new(child.id()), signal).unwrap();
 }
 
+/// The command line of a process, and where each of its threads is.
+fn what_hangs(pid: u32) -> String {
+    let read = |path: String| fs::read_to_string(path).unwrap_or_default();
+    let mut told = read(format!("/proc/{pid}/cmdline")).replace('\0', " ");
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+    {
+        let thread = thread.unwrap().path();
+        for file in ["stat", "syscall", "wchan"] {
+            let text = read(format!("{}/{file}", thread.display()));
+            told += &format!("\n{file}: {}", text.trim());
+        }
+    }
+    told
+}
+
 /// Waits for a command whose outputs are piped.
 #[track_caller]
 pub fn wait(mut child: Child) -> Ended {
@@ -137,9 +154,10 @@ pub fn wait(mut child: Child) -> Ended {
             break status;
         }
         if begin.elapsed() > LIMIT {
+            let hung = what_hangs(child.id());
             child.kill().unwrap();
             child.wait().unwrap();
-            panic!("hangs: {}", stderr.join().unwrap());
+            panic!("hangs: {hung}\n{}", stderr.join().unwrap());
         }
         std::thread::sleep(Duration::from_millis(5));
     };
