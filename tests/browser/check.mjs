@@ -325,6 +325,8 @@ async function linked(page, view) {
   const rows = findings.latest.length + (findings.program ? findings.program.latest.length : 0);
   check("rows of late steps and waits link to their moments", links.length >= Math.min(rows, 1), `${links.length}`);
   if (!links.length) return;
+  // The address that keeps the view is 200 ms late, and would replace this one.
+  await page.evaluate(() => new Promise((done) => setTimeout(done, 250)));
   await page.evaluate(() => history.replaceState(null, "", "#sources"));
   const link = page.locator('a[href^="#run="]').first(), href = await link.getAttribute("href");
   await link.click();

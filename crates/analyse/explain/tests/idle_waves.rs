@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod made;
-
-use made::world::{CALL, LATENCY, World};
+use crate::made::world::{CALL, LATENCY, World};
 
 const WORK: u64 = 100_000;
 const DELAY: u64 = 450_000;

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod made;
-
+use crate::made::{Explained, Made};
 use idlewave_run::SourceKind;
 use idlewave_stats::random::SplitMix;
-use made::{Explained, Made};
 
 const US: u64 = 1_000;
 const WORK: u64 = 1_000 * US;

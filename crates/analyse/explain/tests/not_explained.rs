@@ -1,9 +1,9 @@
 //! What the analysis of a recorded program cannot explain is said, and does no harm.
 
-mod made;
+use crate::made;
 
+use crate::made::{Explained, Made};
 use idlewave_run::TraceMode;
-use made::{Explained, Made};
 
 const US: u64 = 1_000;
 

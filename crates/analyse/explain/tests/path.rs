@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod made;
-
+use crate::made::world::{LATENCY, World};
+use crate::made::{Explained, Made};
 use idlewave_run::findings::PathFinding;
-use made::world::{LATENCY, World};
-use made::{Explained, Made};
 use proptest::prelude::*;
 
 const US: u64 = 1_000;

@@ -1,10 +1,8 @@
 //! Where the time of every rank of a recorded program went.
 
-mod made;
-
+use crate::made::Made;
 use idlewave_run::findings::ProgramFindings;
 use idlewave_units::Pid;
-use made::Made;
 
 const US: u64 = 1_000;
 

@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod made;
+use crate::made;
 
+use crate::made::Made;
 use idlewave_run::tables::{Table, WaitKind};
-use made::Made;
 
 const US: u64 = 1_000;
 

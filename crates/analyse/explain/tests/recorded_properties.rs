@@ -2,13 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod made;
-
+use crate::made::Explained;
+use crate::made::world::World;
 use idlewave_run::tables::Table;
-use made::Explained;
-use made::world::World;
 use proptest::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What all ranks do next, or what happens to one of them.
 #[derive(Clone, Debug)]
@@ -105,24 +103,42 @@ fn check(found: &Explained) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Every wait as (begin, end, rank, culprit, hops, parts by origin and name), in an order of its
-/// own.
-type Seen = BTreeMap<(u64, u32), (u64, u32, u32, BTreeSet<(u32, String, u64)>)>;
+/// Times of the parts of a wait by origin and name.
+type Parts = BTreeMap<(u32, String), u64>;
+
+/// Every wait as (begin, rank), and (end, culprit, hops, parts), in an order of its own.
+type Seen = BTreeMap<(u64, u32), (u64, u32, u32, Parts)>;
 
 fn seen(found: &Explained, shift: u64, back: &[u32]) -> Seen {
     let waits = found.tables.waits.rows();
     let mut out = Seen::new();
     for (i, w) in waits.enumerate() {
-        let parts = found
-            .parts(i)
-            .iter()
-            .map(|&(origin, name, ns)| (back[origin as usize], name.to_owned(), ns))
-            .collect();
+        let mut parts = Parts::new();
+        for (origin, name, ns) in found.parts(i) {
+            *parts
+                .entry((back[origin as usize], name.to_owned()))
+                .or_default() += ns;
+        }
         let (rank, culprit) = (back[w.rank.index()], back[w.culprit.index()]);
         let key = (w.begin_ns - shift, rank);
         out.insert(key, (w.end_ns - shift, culprit, w.hops, parts));
     }
     out
+}
+
+/// Takes the parts of all waits: who waited, and for whom.
+fn take_parts(seen: &mut Seen) -> Vec<Parts> {
+    let parts = |wait: &mut (u64, u32, u32, Parts)| std::mem::take(&mut wait.3);
+    seen.values_mut().map(parts).collect()
+}
+
+/// Of equal remainders, the one of the rank with the lowest number gets the nanosecond.
+fn check_parts(one: &Parts, other: &Parts) -> Result<(), TestCaseError> {
+    for of in one.keys().chain(other.keys()) {
+        let of = |parts: &Parts| parts.get(of).copied().unwrap_or_default();
+        prop_assert!(of(one).abs_diff(of(other)) <= 1, "{one:?} {other:?}");
+    }
+    Ok(())
 }
 
 proptest! {
@@ -163,6 +179,11 @@ proptest! {
         }
         let same: Vec<u32> = (0..ranks).collect();
         let (before, after) = (made.explain(), made.relabelled(&to).explain());
-        prop_assert_eq!(seen(&before, 0, &same), seen(&after, 0, &back));
+        let (mut before, mut after) = (seen(&before, 0, &same), seen(&after, 0, &back));
+        let parts = [take_parts(&mut before), take_parts(&mut after)];
+        prop_assert_eq!(before, after);
+        for (one, other) in parts[0].iter().zip(&parts[1]) {
+            check_parts(one, other)?;
+        }
     }
 }

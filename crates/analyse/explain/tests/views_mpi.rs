@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod made;
-
+use crate::made::{START, plain_call};
 use idlewave_explain::explain;
 use idlewave_explain::views::{Filter, Mpi, View, ViewKind, view};
 use idlewave_run::tables::*;
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{Phase, PhaseKind, RankSheet, RunReader, RunWriter};
 use idlewave_units::{Bytes, Nanos, NodeId, Pid, Rank};
-use made::{START, plain_call};
 use std::sync::atomic::AtomicBool;
 
 const NAMES: [(&str, OperationClass); 6] = [

@@ -99,6 +99,43 @@ fn every_crate_imports_only_from_its_own_folder_or_one_before_it() {
 /// docs/architecture.md has a table of folders and crates: `| base | units | ...`, with the folder
 /// in the first row only.
 #[test]
+fn every_file_of_tests_is_a_program_or_a_module_of_one() {
+    let mut modules = 0;
+    for package in packages() {
+        let manifest = PathBuf::from(text(&package["manifest_path"]));
+        let targets: Vec<PathBuf> = package["targets"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|target| text(&target["src_path"]).into())
+            .collect();
+        let Ok(entries) = fs::read_dir(manifest.with_file_name("tests")) else {
+            continue;
+        };
+        let files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+        let rust = |file: &&PathBuf| file.extension().is_some_and(|e| e == "rs");
+        let (programs, rest): (Vec<_>, Vec<_>) =
+            files.iter().filter(rust).partition(|f| targets.contains(f));
+        for file in &rest {
+            let line = format!("mod {};", file.file_stem().unwrap().to_str().unwrap());
+            let names = |program: &&&PathBuf| {
+                fs::read_to_string(program)
+                    .unwrap()
+                    .lines()
+                    .any(|l| l == line)
+            };
+            assert!(
+                programs.iter().any(|p| names(&p)),
+                "{}: not run",
+                file.display()
+            );
+        }
+        modules += rest.len();
+    }
+    assert!(modules > 0);
+}
+
+#[test]
 fn the_map_has_every_crate_in_its_folder() {
     let page = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
     let table = page.split("| folder | crate |").nth(1).unwrap();

@@ -22,7 +22,7 @@ use gang::{Service, groups_of, left_of, until};
 use idlewave_gang_agent::control::Status;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{TryRecvError, channel};
 use std::time::Duration;
 
 /// The ranks need the machine to themselves.
@@ -140,17 +140,19 @@ impl Rig {
         }
         self.teams.drain(..lost);
         let runs = watched.runs().unwrap_or_default().max(ended.unwrap());
-        let (looked, when) = (AtomicBool::new(false), &when);
+        let when = &when;
         std::thread::scope(|scope| {
-            let looks = scope.spawn(|| {
-                while !looked.load(Ordering::Relaxed) {
+            // Dropped when they are complete, or never will be.
+            let (completing, completed) = channel::<()>();
+            let watched = &mut watched;
+            scope.spawn(move || {
+                while completed.try_recv() == Err(TryRecvError::Empty) {
                     watched.look(when);
                     std::thread::sleep(Duration::from_millis(1));
                 }
             });
+            let _completing = completing;
             self.complete(when);
-            looked.store(true, Ordering::Relaxed);
-            looks.join().unwrap();
         });
         Came {
             runs,

@@ -11,7 +11,8 @@ use idlewave_units::{CpuSet, NodeId, Pid};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{TryRecvError, channel};
 use std::time::Duration;
 
 /// Set for the process that is killed while it records.
@@ -196,12 +197,13 @@ fn a_recording_that_begins_or_ends_refuses_no_line_of_a_program() {
         return println!("skipped: nothing can be written to trace_marker: {error}");
     }
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
-    let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| {
+        // Dropped at the end, or when a session fails.
+        let (tracing, traced) = channel::<()>();
+        let writer = scope.spawn(move || {
             let refused = || std::fs::write(&marker, "a line").err();
             let mut lines = 0;
-            while !over.load(Ordering::Relaxed) {
+            while traced.try_recv() == Err(TryRecvError::Empty) {
                 if let Some(error) = refused() {
                     return Err(error);
                 }
@@ -219,7 +221,7 @@ fn a_recording_that_begins_or_ends_refuses_no_line_of_a_program() {
             let session = TraceSession::start(Path::new("/"), &config).unwrap();
             session.stop().unwrap();
         }
-        over.store(true, Ordering::Relaxed);
+        drop(tracing);
         let lines = writer.join().unwrap();
         assert!(lines.as_ref().is_ok_and(|lines| *lines > 0), "{lines:?}");
     });

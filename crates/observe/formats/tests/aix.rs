@@ -5,15 +5,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod story;
-
+use crate::story::{import_file, lines, losses};
 use idlewave_formats::import::{ImportError, Imported, Program, Rule};
 use idlewave_run::RunReader;
 use idlewave_run::tables::{Bursts, Table, Tasks};
 use std::fs;
 use std::path::Path;
-use story::{import_file, lines, losses};
 use tempfile::TempDir;
 
 /// Four tasks on four CPUs compute and meet in a barrier, twice. The first barrier takes 14 us from

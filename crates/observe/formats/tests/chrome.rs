@@ -2,13 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod small_run;
-
-use common::entries;
+use crate::common::entries;
+use crate::small_run::{export, run};
 use idlewave_formats::export::Format;
 use serde_json::Value;
-use small_run::{export, run};
 
 /// An event of the exported file as a line: names of process and thread, times as they are written.
 fn lines(text: &str) -> Vec<String> {

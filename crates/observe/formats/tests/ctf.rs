@@ -3,19 +3,17 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod ctf_trace;
-mod perf_file;
-mod story;
+use crate::ctf_trace;
+use crate::perf_file;
 
-use ctf_trace::listed::{Listed, listed, lost, text, written_again};
-use ctf_trace::{Lttng, unpack, written};
+use crate::ctf_trace::listed::{Listed, listed, lost, text, written_again};
+use crate::ctf_trace::{Lttng, unpack, written};
+use crate::story::{clock_advice, import_file, lines, losses, story_lines};
 use idlewave_formats::import::{ImportError, Imported, Program};
 use idlewave_run::RunReader;
 use idlewave_run::tables::{Burst, Bursts, Table};
 use std::fs;
 use std::path::Path;
-use story::{clock_advice, import_file, lines, losses, story_lines};
 use tempfile::TempDir;
 
 fn import(trace: &Path) -> Result<(Imported, RunReader), ImportError> {

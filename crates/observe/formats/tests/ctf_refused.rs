@@ -2,18 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod ctf_trace;
-mod story;
-
-use ctf_trace::own::{METADATA, import, stream, trace};
-use ctf_trace::{Lttng, unpack};
+use crate::ctf_trace::own::{METADATA, import, stream, trace};
+use crate::ctf_trace::{Lttng, unpack};
+use crate::story::{import_file, lines, story_lines};
 use idlewave_formats::import::{ImportError, Program};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use story::{import_file, lines, story_lines};
 
 fn refused_at(trace: &Path) -> ImportError {
     import_file(trace, &Program::Busiest)

@@ -2,18 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod ctf_trace;
-mod perf_file;
-mod story;
-
-use ctf_trace::{Lttng, Value, noted, switch, unpack, written};
+use crate::ctf_trace::{Lttng, Value, noted, switch, unpack, written};
+use crate::perf_file::imported::tasks;
+use crate::story::{import_file, lines, losses, story_lines};
 use idlewave_formats::import::Program;
 use idlewave_run::tables::TaskKind;
 use idlewave_units::Pid;
-use perf_file::imported::tasks;
 use std::fs;
-use story::{import_file, lines, losses, story_lines};
 
 /// In a fork LTTng calls threads tid and processes pid.
 #[test]

@@ -2,16 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod ctf_trace;
-mod story;
-
-use ctf_trace::listed::listed;
-use ctf_trace::own::{METADATA, NUMBER, Switch, TEXT, import, packet, stream, switches, trace};
-use ctf_trace::writer::Bits;
+use crate::ctf_trace::listed::listed;
+use crate::ctf_trace::own::{
+    METADATA, NUMBER, Switch, TEXT, import, packet, stream, switches, trace,
+};
+use crate::ctf_trace::writer::Bits;
+use crate::story::losses;
 use idlewave_run::RunReader;
 use idlewave_run::tables::{Bursts, Table};
-use story::losses;
 
 /// CPU, begin, end and thread of all bursts.
 fn bursts(run: &RunReader) -> Vec<(u32, u64, u64, u32)> {

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod small_run;
+use crate::common;
+use crate::small_run;
 
 use idlewave_formats::export::{ExportError, Format, Job};
 use idlewave_run::RunReader;

@@ -2,16 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod story;
-
+use crate::story::*;
 use idlewave_formats::import::kernel::read_dat_head;
 use idlewave_formats::import::{ImportError, Program, Rule};
 use idlewave_ftrace::testing::write_capture;
 use idlewave_run::{PhaseKind, RunReader, RunState};
 use std::fs;
 use std::path::PathBuf;
-use story::*;
 use tempfile::TempDir;
 
 fn file(bytes: &[u8]) -> (TempDir, PathBuf) {

@@ -3,14 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod kineto_trace;
-
-use common::skip;
+use crate::common::skip;
+use crate::kineto_trace::*;
 use idlewave_run::tables::*;
 use idlewave_run::{PhaseKind, RunReader};
 use idlewave_units::{Pid, Rank};
-use kineto_trace::*;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,13 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod kineto_trace;
-
+use crate::kineto_trace::*;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use idlewave_run::RunReader;
 use idlewave_run::tables::{Calls, Table};
-use kineto_trace::*;
 use proptest::prelude::*;
 use serde_json::json;
 use std::fs;

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod kineto_trace;
-
+use crate::kineto_trace::*;
 use idlewave_formats::import::Subject;
 use idlewave_run::tables::*;
-use kineto_trace::*;
 use serde_json::{Value, json};
 
 /// The kernel of a collective of this process group.

@@ -2,17 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod otf2_file;
-mod otf2_print;
-
-use common::*;
+use crate::common::*;
+use crate::otf2_file::{Archive, BARRIER, CHUNK, IRECV, MAIN, Out, SEND, WAIT};
+use crate::otf2_print::{Rows, kinds, listed, rows};
 use idlewave_formats::import::{Imported, Subject};
 use idlewave_run::RunReader;
 use idlewave_run::tables::*;
 use idlewave_units::{NodeId, Rank};
-use otf2_file::{Archive, BARRIER, CHUNK, IRECV, MAIN, Out, SEND, WAIT};
-use otf2_print::{Rows, kinds, listed, rows};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

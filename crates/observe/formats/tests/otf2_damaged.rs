@@ -2,14 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod otf2_file;
-
-use common::*;
+use crate::common::*;
+use crate::otf2_file::{Archive, COMPRESSION, SUBSTRATE};
 use idlewave_formats::import::ImportError;
 use idlewave_run::RunReader;
 use idlewave_run::tables::*;
-use otf2_file::{Archive, COMPRESSION, SUBSTRATE};
 use proptest::prelude::*;
 use std::fs;
 

@@ -3,14 +3,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod otf2_print;
+use crate::common;
 
-use common::*;
+use crate::common::*;
+use crate::otf2_print::{Rows, exported, listed, regions, rows};
 use idlewave_run::RunReader;
 use idlewave_run::tables::*;
 use idlewave_units::{Bytes, Pid, Rank};
-use otf2_print::{Rows, exported, listed, regions, rows};
 use proptest::prelude::*;
 use std::path::Path;
 

@@ -3,14 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod otf2_file;
-
-use common::*;
+use crate::common::*;
+use crate::otf2_file::{Archive, BARRIER, MAIN, Out, SEND, WAIT};
 use idlewave_run::RunReader;
 use idlewave_run::tables::*;
 use idlewave_units::{Pid, Rank};
-use otf2_file::{Archive, BARRIER, MAIN, Out, SEND, WAIT};
 use std::path::Path;
 
 /// What the kernel did is in no archive.

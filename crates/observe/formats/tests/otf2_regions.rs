@@ -3,14 +3,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod otf2_print;
+use crate::common;
 
-use common::*;
+use crate::common::*;
+use crate::otf2_print::{exported, listed, regions};
 use idlewave_run::RunReader;
 use idlewave_run::tables::*;
 use idlewave_units::{Bytes, Pid, Rank};
-use otf2_print::{exported, listed, regions};
 
 fn call(thread: u32, operation: u32, begin: u64, end: u64) -> Call {
     common::call(0, thread, operation, begin, end)

@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod otf2_print;
-mod small_run;
+use crate::small_run;
 
-use common::*;
+use crate::common::*;
+use crate::otf2_print::{exported, listed, regions};
 use idlewave_run::tables::*;
 use idlewave_run::{RunReader, SourceKind};
 use idlewave_units::{Pid, Rank};
-use otf2_print::{exported, listed, regions};
 use std::collections::BTreeMap;
 
 #[test]

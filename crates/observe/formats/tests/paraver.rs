@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use idlewave_formats::export::Format;
 use idlewave_formats::import::{Imported, Subject};
 use idlewave_run::tables::*;

@@ -2,19 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod perf_file;
-mod story;
-
+use crate::perf_file::imported::{import, story_perf, tasks};
+use crate::perf_file::swap::big_endian;
+use crate::perf_file::{PerfFile, recorded};
+use crate::story::losses;
 use idlewave_formats::import::ImportError;
 use idlewave_run::RunReader;
 use idlewave_run::tables::*;
-use perf_file::imported::{import, story_perf, tasks};
-use perf_file::swap::big_endian;
-use perf_file::{PerfFile, recorded};
 use std::path::Path;
 use std::process::Command;
-use story::losses;
 
 /// All rows of a run but the threads, in their order.
 fn rows(run: &RunReader) -> Vec<String> {

@@ -2,17 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod perf_file;
-mod story;
+use crate::perf_file;
 
+use crate::perf_file::PerfFile;
+use crate::perf_file::imported::{import, story_perf, tasks};
+use crate::story::{lines, losses, story_lines};
 use idlewave_formats::import::ImportError;
 use idlewave_ftrace::testing::Payload;
 use idlewave_run::tables::*;
 use idlewave_units::{Bytes, Cpu, Pid};
-use perf_file::PerfFile;
-use perf_file::imported::{import, story_perf, tasks};
-use story::{lines, losses, story_lines};
 
 fn refused(bytes: &[u8]) -> ImportError {
     import(bytes).map(|_| ()).unwrap_err()

@@ -3,11 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod record_lines;
-mod small_run;
+use crate::record_lines;
 
-use common::{entries, skip};
+use crate::common::{entries, skip};
+use crate::small_run::{export, kernel_run, run};
 use idlewave_formats::export::Format;
 use idlewave_formats::import;
 use idlewave_formats::import::perfetto::{Record, Summary};
@@ -15,7 +14,6 @@ use idlewave_ftrace::event::Event;
 use idlewave_run::tables::{Burst, EndReason, Interrupt};
 use idlewave_units::{Cpu, NodeId, Pid};
 use proptest::prelude::*;
-use small_run::{export, kernel_run, run};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;

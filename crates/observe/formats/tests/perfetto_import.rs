@@ -2,15 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod small_run;
-
-use common::{back, entries};
+use crate::common::{back, entries};
+use crate::small_run::{export, kernel_run, run};
 use idlewave_formats::export::Format;
 use idlewave_run::RunReader;
 use idlewave_run::tables::*;
 use idlewave_units::{Cpu, NodeId, Pid};
-use small_run::{export, kernel_run, run};
 
 fn rows<T: Table>(run: &RunReader) -> Vec<T::Row> {
     run.read::<T>().unwrap().rows().collect()

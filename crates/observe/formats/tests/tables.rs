@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use idlewave_formats::export::{ExportError, Format, Job};
 use idlewave_run::tables::*;
 use idlewave_run::testing::empty_manifest;

@@ -2,15 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-mod small_run;
-
-use common::{entries, skip};
+use crate::common::{entries, skip};
+use crate::small_run::export;
 use idlewave_formats::export::{ExportError, Format};
 use idlewave_ftrace::testing::{Payload, pages, task, write_capture};
 use idlewave_run::RunWriter;
 use idlewave_run::testing::empty_manifest;
-use small_run::export;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -2,18 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../../analyse/explain/tests/made/mod.rs"]
-mod made;
-mod rings;
-
+use crate::made::Made;
+use crate::made::world::{LATENCY, World};
+use crate::rings::{STEPS, US, WORK, meet, of, options, ring};
 use idlewave_noise::{Arrivals, Lengths, NoiseModel, Scope, Source, Together};
 use idlewave_replay::{LikeOptions, MessageCosts, NoiseOfRun, ReplayError, message_costs, scaling};
 use idlewave_run::SourceKind;
 use idlewave_simulate::goal::{Parameters, PerByte};
 use idlewave_units::Nanos;
-use made::Made;
-use made::world::{LATENCY, World};
-use rings::{STEPS, US, WORK, meet, of, options, ring};
 
 #[test]
 fn a_run_with_known_costs_is_predicted_as_it_was() {

@@ -2,17 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../../analyse/explain/tests/made/mod.rs"]
-mod made;
-mod rings;
-
+use crate::made::Made;
+use crate::made::world::{CALL, LATENCY, World};
+use crate::rings::{STEPS, US, WORK, costs, meet, of, options, ring};
 use idlewave_noise::NoiseModel;
 use idlewave_replay::{PhaseKindOfRun, Scaling, pattern_of};
 use idlewave_simulate::bulk::Collective;
 use idlewave_simulate::{Shape, Stencil};
-use made::Made;
-use made::world::{CALL, LATENCY, World};
-use rings::{STEPS, US, WORK, costs, meet, of, options, ring};
 
 fn stencil(x: usize, y: usize, periodic: bool, one_sided: bool) -> Stencil {
     Stencil {

@@ -2,15 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../../analyse/explain/tests/made/mod.rs"]
-mod made;
-
+use crate::made::Made;
 use idlewave_replay::{Replay, ReplayError, ReplayOptions, Taken, schedule_of};
 use idlewave_run::tables::Table;
 use idlewave_simulate::bulk::{Algorithm, Collective};
 use idlewave_simulate::goal::{Action, Parameters, Schedule, simulate};
 use idlewave_units::Nanos;
-use made::Made;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod made;
-
+use crate::made::*;
 use idlewave_noise::{Clock, NoiseModel};
 use idlewave_run::tables::{Bursts, Table, Tasks};
 use idlewave_run::{RunReader, RunState, SourceKind};
 use idlewave_simulate::bulk::OneOff;
 use idlewave_simulate::bundle::{BundleError, MOST_RANK_STEPS, MOST_RANKS, Run, write_run};
 use idlewave_units::Rank;
-use made::*;
 use std::sync::atomic::AtomicBool;
 
 #[test]

@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod made;
-
+use crate::made::*;
 use idlewave_noise::{Arrivals, NoiseModel, ServedEvents, Source};
 use idlewave_run::tables::{Bursts, Interrupts, RegionKind, Regions, Table};
 use idlewave_run::{RunReader, SourceKind};
@@ -14,7 +13,6 @@ use idlewave_simulate::bulk::{Algorithm, Collective, Engine, OneOff, Phase, Prog
 use idlewave_simulate::bundle::Run;
 use idlewave_simulate::goal::Parameters;
 use idlewave_units::{Nanos, Rank};
-use made::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod draws;
-
-use draws::uniform;
+use crate::draws::uniform;
 use idlewave_noise::{Arrivals, Clock, Lengths, NoiseModel, Source};
 use idlewave_simulate::bulk::{Algorithm, Collective, Phase, Program, Wait};
 use idlewave_simulate::goal::Parameters;

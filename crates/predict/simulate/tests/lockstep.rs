@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod draws;
-
-use draws::uniform;
+use crate::draws::uniform;
 use idlewave_noise::{Arrivals, Clock, Lengths, Noise, NoiseModel, Source};
 use idlewave_simulate::lockstep::{InjectedDelay, Lockstep, LockstepConfig, LockstepError};
 use idlewave_simulate::{Shape, Stencil, Work};

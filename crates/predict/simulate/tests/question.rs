@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod coverage;
-
-use coverage::Trial;
+use crate::coverage::Trial;
 use idlewave_noise::{Arrivals, Lengths, NoiseModel, Source};
 use idlewave_simulate::bulk::{OneOff, Phase, Program, Wait};
 use idlewave_simulate::goal::{Parameters, PerByte};

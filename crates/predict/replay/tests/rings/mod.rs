@@ -1,7 +1,7 @@
 //! Loops of made-up ranks, and what their messages cost.
 
-use super::made::Made;
-use super::made::world::{CALL, LATENCY, World};
+use crate::made::Made;
+use crate::made::world::{CALL, LATENCY, World};
 use idlewave_replay::{Like, LikeOptions, like};
 use idlewave_simulate::goal::Parameters;
 use idlewave_units::Nanos;

@@ -1,0 +1,12 @@
+//! Tests of this crate as one program, which is built faster than many.
+
+#![allow(clippy::unwrap_used)]
+
+mod documented;
+mod jitter;
+mod page;
+mod placement;
+mod program;
+mod simulation;
+mod summary;
+mod views;

@@ -1,0 +1,10 @@
+//! Tests of this crate as one program, which is built faster than many.
+
+#![allow(clippy::unwrap_used)]
+
+mod like;
+#[path = "../../../analyse/explain/tests/made/mod.rs"]
+mod made;
+mod pattern;
+mod rings;
+mod schedule;
