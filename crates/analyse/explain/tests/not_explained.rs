@@ -1,7 +1,6 @@
 //! What the analysis of a recorded program cannot explain is said, and does no harm.
 
 use crate::made;
-
 use crate::made::{Explained, Made};
 use idlewave_run::TraceMode;
 

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::made;
-
 use crate::made::Made;
 use idlewave_run::tables::{Table, WaitKind};
 

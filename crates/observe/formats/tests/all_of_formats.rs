@@ -31,7 +31,6 @@ mod perf_file;
 mod perf_records;
 mod perfetto;
 mod perfetto_import;
-mod record_lines;
 mod small_run;
 mod story;
 mod tables;

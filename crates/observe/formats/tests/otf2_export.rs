@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
-
 use crate::common::*;
 use crate::otf2_print::{Rows, exported, listed, regions, rows};
 use idlewave_run::RunReader;

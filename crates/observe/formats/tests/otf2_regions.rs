@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
-
 use crate::common::*;
 use crate::otf2_print::{exported, listed, regions};
 use idlewave_run::RunReader;

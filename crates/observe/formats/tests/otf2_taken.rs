@@ -2,10 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::small_run;
-
 use crate::common::*;
 use crate::otf2_print::{exported, listed, regions};
+use crate::small_run;
 use idlewave_run::tables::*;
 use idlewave_run::{RunReader, SourceKind};
 use idlewave_units::{Pid, Rank};

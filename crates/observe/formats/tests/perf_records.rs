@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::perf_file;
-
 use crate::perf_file::PerfFile;
 use crate::perf_file::imported::{import, story_perf, tasks};
 use crate::story::{lines, losses, story_lines};

@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::record_lines;
+#[path = "record_lines/mod.rs"]
+mod record_lines;
 
 use crate::common::{entries, skip};
 use crate::small_run::{export, kernel_run, run};

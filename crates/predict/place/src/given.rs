@@ -14,7 +14,7 @@ use crate::slots::domains_in_turn;
 use crate::traffic::Traffic;
 use crate::ways::Ways;
 use idlewave_network::{Network, Place, Program};
-use idlewave_topology::{NodeIndex, expand_hostlist, fold_hostlist};
+use idlewave_topology::{Node, NodeIndex, Topology, expand_hostlist, fold_hostlist};
 use idlewave_units::foreign::cut;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use thiserror::Error;
@@ -305,6 +305,91 @@ fn script(text: &str, ranks: u32) -> Result<Vec<GivenRank>, GivenError> {
     Ok((0..ranks as usize).map(given).collect())
 }
 
+/// The nodes in the order of their first ranks, with the ranks of each.
+fn by_node(
+    topology: &Topology,
+    given: &[GivenRank],
+) -> Result<Vec<(NodeIndex, Vec<usize>)>, PlaceError> {
+    let mut unknown: BTreeSet<&str> = BTreeSet::new();
+    let mut nodes: Vec<(NodeIndex, Vec<usize>)> = Vec::new();
+    let mut index_of: HashMap<NodeIndex, usize> = HashMap::new();
+    for (rank, place) in given.iter().enumerate() {
+        let Some(node) = topology.node(&place.node) else {
+            unknown.insert(&place.node);
+            continue;
+        };
+        let index = *index_of.entry(node).or_insert(nodes.len());
+        if index == nodes.len() {
+            nodes.push((node, Vec::new()));
+        }
+        nodes[index].1.push(rank);
+    }
+    if !unknown.is_empty() {
+        let names = cut(&fold_hostlist(unknown));
+        return Err(PlaceError::UnknownNodes { names });
+    }
+    Ok(nodes)
+}
+
+/// Finds the memory domain of each of these ranks of a node, by its core.
+fn place_on(
+    node: &Node,
+    given: &[GivenRank],
+    ranks: &[usize],
+    domain_of: &mut [u32],
+) -> Result<(), PlaceError> {
+    let on = |rank: usize| node.name.clone().replace('\n', " ") + &format!(" (rank {rank})");
+    if let Some(cores) = node.cores.filter(|&cores| ranks.len() > cores as usize) {
+        return Err(PlaceError::Crowded {
+            node: node.name.clone(),
+            ranks: ranks.len(),
+            cores,
+        });
+    }
+    let domains = node.domains.iter().map(|d| d.cores);
+    let domains: Vec<u32> = domains.filter(|&cores| cores > 0).collect();
+    let some = if domains.is_empty() {
+        vec![u32::MAX]
+    } else {
+        domains.clone()
+    };
+    let mut turn = domains_in_turn(&some);
+    let mut taken: HashMap<u32, usize> = HashMap::new();
+    for &rank in ranks {
+        let Some((socket, core)) = given[rank].core else {
+            domain_of[rank] = turn.next().unwrap_or(0);
+            continue;
+        };
+        let first = |socket: u32| domains.iter().take(socket as usize).sum::<u32>();
+        let core = match socket {
+            // Sockets are assumed to be memory domains.
+            Some(socket) if socket > 0 && socket as usize >= some.len() => {
+                return Err(PlaceError::NoCore { place: on(rank) });
+            }
+            Some(socket) => first(socket).saturating_add(core),
+            None => core,
+        };
+        if node.cores.is_some_and(|cores| core >= cores) {
+            return Err(PlaceError::NoCore { place: on(rank) });
+        }
+        if taken.insert(core, rank).is_some() {
+            return Err(PlaceError::SharedCore {
+                place: on(rank),
+                core,
+            });
+        }
+        let mut behind = 0;
+        domain_of[rank] = (0..)
+            .zip(&domains)
+            .find(|(_, cores)| {
+                behind += **cores;
+                core < behind
+            })
+            .map_or(0, |(domain, _)| domain);
+    }
+    Ok(())
+}
+
 /// The mapping as a placement of the program on the network. Ranks without a core take turns among
 /// the memory domains of their node.
 ///
@@ -318,79 +403,10 @@ pub fn given_candidate(
     given: &[GivenRank],
 ) -> Result<Candidate, PlaceError> {
     let topology = network.topology();
-    let mut unknown: BTreeSet<&str> = BTreeSet::new();
-    let mut of_node: BTreeMap<NodeIndex, Vec<usize>> = BTreeMap::new();
-    let mut nodes: Vec<NodeIndex> = Vec::new();
-    for (rank, place) in given.iter().enumerate() {
-        match topology.node(&place.node) {
-            None => {
-                unknown.insert(&place.node);
-            }
-            Some(node) => {
-                let ranks = of_node.entry(node).or_default();
-                if ranks.is_empty() {
-                    nodes.push(node);
-                }
-                ranks.push(rank);
-            }
-        }
-    }
-    if !unknown.is_empty() {
-        let names = cut(&fold_hostlist(unknown));
-        return Err(PlaceError::UnknownNodes { names });
-    }
+    let nodes = by_node(topology, given)?;
     let mut domain_of = vec![0; given.len()];
-    for (&node, ranks) in &of_node {
-        let known = &topology.nodes()[node.get()];
-        let on = |rank: usize| known.name.clone().replace('\n', " ") + &format!(" (rank {rank})");
-        if let Some(cores) = known.cores.filter(|&cores| ranks.len() > cores as usize) {
-            return Err(PlaceError::Crowded {
-                node: known.name.clone(),
-                ranks: ranks.len(),
-                cores,
-            });
-        }
-        let domains: Vec<u32> = known.domains.iter().map(|d| d.cores).collect();
-        let domains: Vec<u32> = domains.into_iter().filter(|&cores| cores > 0).collect();
-        let some = if domains.is_empty() {
-            vec![u32::MAX]
-        } else {
-            domains.clone()
-        };
-        let mut turn = domains_in_turn(&some);
-        let mut taken: HashMap<u32, usize> = HashMap::new();
-        for &rank in ranks {
-            let Some((socket, core)) = given[rank].core else {
-                domain_of[rank] = turn.next().unwrap_or(0);
-                continue;
-            };
-            let first = |socket: u32| domains.iter().take(socket as usize).sum::<u32>();
-            let core = match socket {
-                // Sockets are assumed to be memory domains.
-                Some(socket) if socket > 0 && socket as usize >= some.len() => {
-                    return Err(PlaceError::NoCore { place: on(rank) });
-                }
-                Some(socket) => first(socket).saturating_add(core),
-                None => core,
-            };
-            if known.cores.is_some_and(|cores| core >= cores) {
-                return Err(PlaceError::NoCore { place: on(rank) });
-            }
-            if taken.insert(core, rank).is_some() {
-                return Err(PlaceError::SharedCore {
-                    place: on(rank),
-                    core,
-                });
-            }
-            let mut behind = 0;
-            domain_of[rank] = (0..)
-                .zip(&domains)
-                .find(|(_, cores)| {
-                    behind += **cores;
-                    core < behind
-                })
-                .map_or(0, |(domain, _)| domain);
-        }
+    for (node, ranks) in &nodes {
+        place_on(&topology.nodes()[node.get()], given, ranks, &mut domain_of)?;
     }
     let places: Vec<Place> = given
         .iter()
@@ -412,12 +428,12 @@ pub fn given_candidate(
     let bound_seconds = loads.objective().bound as f64 * unit;
     let counts: Vec<(NodeIndex, u32)> = nodes
         .iter()
-        .map(|node| (*node, of_node.get(node).map_or(0, Vec::len) as u32))
+        .map(|(node, ranks)| (*node, ranks.len() as u32))
         .collect();
     Ok(Candidate {
         ranks_per_node: counts.iter().map(|c| c.1).max().unwrap_or(0),
         memory: job.memory(network, &counts),
-        nodes,
+        nodes: nodes.into_iter().map(|(node, _)| node).collect(),
         places,
         how: How {
             selection: Selection::First,

@@ -11,7 +11,7 @@ use idlewave_freeze::clock;
 use idlewave_gang_agent::control::{Observation, Reply, Request, Stage};
 use idlewave_gang_agent::{Control, MOST_RANKS, Mark, marked, ticket_of, wait};
 use idlewave_hangs::{Doubt, Job, Look};
-use idlewave_record::{Machine, Signals, exit_code, find_launch, start, wait_for};
+use idlewave_record::{Launch, Machine, Signals, exit_code, find_launch, start, wait_for};
 use idlewave_sys::terminal::say;
 use idlewave_units::{Bytes, Nanos};
 use std::ffi::{OsStr, OsString};
@@ -80,8 +80,6 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
     let token = token();
     let launch = find_launch(&args.command, args.at, &Machine)
         .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
-    // With a launcher, only the ranks carry the mark, on whichever node they are.
-    let mark = format!("{}={token}", marked::VARIABLE);
     // Ranks with contexts are not MPI ranks.
     let mut ranks = match args.no_watch || args.context.is_some() {
         true => None,
@@ -90,62 +88,16 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
     let ticket = args
         .context
         .and_then(|_| ticket_of(&Mark::Token(token.clone())));
-    let mut shim = vec![OsString::from("env"), OsString::from(&mark)];
-    if let Some(ticket) = &ticket {
-        let mut variable = OsString::from(format!("{}=", Attachment::VARIABLE));
-        variable.push(Attachment::of_ticket(ticket));
-        shim.push(variable);
-    }
-    let (command, environment) = match &launch {
-        Some(launch) => {
-            if args.ranks.is_some() {
-                return Err(
-                    Failure::new(Exit::Usage, "start ranks with --ranks and a launcher")
-                        .with_next("omit --ranks: the launcher sets their number"),
-                );
-            }
-            let watched = ranks
-                .as_mut()
-                .map(|ranks| ranks.launch(launch.launcher, &args.command, &shim));
-            let (shim, environment) = watched.unwrap_or_else(|| (shim.clone(), Vec::new()));
-            (launch.with_shim(&args.command, &shim), environment)
-        }
-        None if ticket.is_some() => {
-            let program = std::env::current_exe()
-                .map_err(|e| Failure::new(Exit::Other, format!("find this program: {e}")))?;
-            let count = args.ranks.unwrap_or(1).to_string();
-            let mut words = vec![program.into_os_string()];
-            words.extend(["gang", "ranks", &count, "--"].map(OsString::from));
-            words.extend(shim);
-            words.extend(args.command.iter().cloned());
-            (words, Vec::new())
-        }
-        None => {
-            let variable = (OsString::from(marked::VARIABLE), OsString::from(&token));
-            let watched = ranks.iter().flat_map(Ranks::environment);
-            let all = std::iter::once(variable).chain(watched).collect();
-            (args.command.clone(), all)
-        }
-    };
-    let program = launch
-        .as_ref()
-        .and_then(|l| l.programs.first())
-        .map_or(0, |words| words.start);
-    let name = args.name.clone().unwrap_or_else(|| {
-        let mut words = args.command.iter().skip(program).take(4);
-        let first = words
-            .next()
-            .map(|word| Path::new(word).file_name().unwrap_or(word));
-        let words: Vec<_> = first
-            .into_iter()
-            .chain(words.map(OsString::as_os_str))
-            .map(OsStr::to_string_lossy)
-            .collect();
-        words.join(" ").chars().take(60).collect()
-    });
+    let (command, environment) = marked_command(
+        args,
+        launch.as_ref(),
+        ranks.as_mut(),
+        &token,
+        ticket.as_deref(),
+    )?;
     let mut control = args.place.connect()?;
     let request = Request::Submit {
-        name,
+        name: name_of(args, launch.as_ref()),
         mark: Mark::Token(token),
         user: idlewave_sys::Uid::own().get(),
         interactive: args.interactive,
@@ -153,16 +105,7 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
         keep: false,
         contexts: args.context.map(Bytes::get),
     };
-    let gang = match control.ask(&request) {
-        Ok(Reply::Submitted { gang }) => gang,
-        Ok(Reply::Failed(why)) => return Err(ask::refusal(why)),
-        Ok(_) | Err(_) => {
-            return Err(
-                Failure::new(Exit::Other, "get an answer from the gang service")
-                    .with_next("check with `idlewave gang status` whether it still runs"),
-            );
-        }
-    };
+    let gang = gang_of(&mut control, &request)?;
     if args.verbose {
         say(&format!("idlewave: gang {gang}\n"));
     }
@@ -200,6 +143,85 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
         true => i32::from(Exit::Deadlock.code()),
         false => exit_code(status),
     })
+}
+
+/// Variables that a command is started with, and their values.
+type Environment = Vec<(OsString, OsString)>;
+
+/// The command with its ranks marked, and the environment to start it in.
+fn marked_command(
+    args: &SubmitArgs,
+    launch: Option<&Launch>,
+    ranks: Option<&mut Ranks>,
+    token: &str,
+    ticket: Option<&Path>,
+) -> Result<(Vec<OsString>, Environment), Failure> {
+    // With a launcher, only the ranks carry the mark, on whichever node they are.
+    let mark = format!("{}={token}", marked::VARIABLE);
+    let mut shim = vec![OsString::from("env"), OsString::from(mark)];
+    if let Some(ticket) = ticket {
+        let mut variable = OsString::from(format!("{}=", Attachment::VARIABLE));
+        variable.push(Attachment::of_ticket(ticket));
+        shim.push(variable);
+    }
+    if let Some(launch) = launch {
+        if args.ranks.is_some() {
+            return Err(
+                Failure::new(Exit::Usage, "start ranks with --ranks and a launcher")
+                    .with_next("omit --ranks: the launcher sets their number"),
+            );
+        }
+        let (shim, environment) = match ranks {
+            Some(ranks) => ranks.launch(launch.launcher, &args.command, &shim),
+            None => (shim, Vec::new()),
+        };
+        return Ok((launch.with_shim(&args.command, &shim), environment));
+    }
+    if ticket.is_some() {
+        let program = std::env::current_exe()
+            .map_err(|e| Failure::new(Exit::Other, format!("find this program: {e}")))?;
+        let count = args.ranks.unwrap_or(1).to_string();
+        let mut words = vec![program.into_os_string()];
+        words.extend(["gang", "ranks", &count, "--"].map(OsString::from));
+        words.extend(shim);
+        words.extend(args.command.iter().cloned());
+        return Ok((words, Vec::new()));
+    }
+    let variable = (OsString::from(marked::VARIABLE), OsString::from(token));
+    let watched = ranks.iter().flat_map(|ranks| ranks.environment());
+    let all = std::iter::once(variable).chain(watched).collect();
+    Ok((args.command.clone(), all))
+}
+
+/// The name given, or that of the program with its first arguments.
+fn name_of(args: &SubmitArgs, launch: Option<&Launch>) -> String {
+    if let Some(name) = &args.name {
+        return name.clone();
+    }
+    let program = launch.and_then(|launch| launch.programs.first());
+    let skipped = program.map_or(0, |words| words.start);
+    let mut words = args.command.iter().skip(skipped).take(4);
+    let first = words
+        .next()
+        .map(|word| Path::new(word).file_name().unwrap_or(word));
+    let words: Vec<_> = first
+        .into_iter()
+        .chain(words.map(OsString::as_os_str))
+        .map(OsStr::to_string_lossy)
+        .collect();
+    words.join(" ").chars().take(60).collect()
+}
+
+/// Submits the gang; returns its number.
+fn gang_of(control: &mut Control, request: &Request) -> Result<u32, Failure> {
+    match control.ask(request) {
+        Ok(Reply::Submitted { gang }) => Ok(gang),
+        Ok(Reply::Failed(why)) => Err(ask::refusal(why)),
+        Ok(_) | Err(_) => Err(
+            Failure::new(Exit::Other, "get an answer from the gang service")
+                .with_next("check with `idlewave gang status` whether it still runs"),
+        ),
+    }
 }
 
 /// What a look at the ranks tells the service: see [`Request::Observed`].

@@ -1,10 +1,10 @@
 //! `idlewave place`: recommends a placement for a program on a network.
 
 use super::answer::{Answer, Given};
-use super::network::NetworkArgs;
+use super::network::{NetworkArgs, Prepared};
 use super::numbers::Numbers;
 use super::scotch::{ScotchArgs, orders};
-use super::subject::SubjectArgs;
+use super::subject::{Subject, SubjectArgs};
 use super::{evaluate, files, sheet, text};
 use crate::exit::{Exit, Failure};
 use crate::files::{refuse_place, write_new};
@@ -59,16 +59,7 @@ pub struct AdviseArgs {
 
 /// Runs the command.
 pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
-    if let Some(page) = &args.html {
-        refuse_place(page, "--html")?;
-    }
-    if let Some(directory) = &args.output {
-        refuse_place(directory, "-o")?;
-    }
-    if args.html.is_some() && args.html == args.output {
-        let what = "write the page and the directory of files to the same path";
-        return Err(Failure::new(Exit::Usage, what).with_next("give --html and -o different names"));
-    }
+    refuse_places(args)?;
     args.subject.refuse_none()?;
     let scotch = args.scotch.program()?;
     let bars = Bars::new(!args.json);
@@ -76,27 +67,8 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
     bars.part("reading the network");
     let prepared = args.network.prepare()?;
     bars.part("reading the program");
-    let most = prepared.most_cores();
-    if let (Some(numbers), Some(most)) = (&args.per_node, most) {
-        if numbers.0.iter().all(|&n| n > most) {
-            let what = format!(
-                "place {} per node: no free node has more than {most}",
-                counted(numbers.0[0], "rank"),
-                most = counted(most, "core")
-            );
-            let next = format!("give --per-node from 1 to {most}, or more --cores");
-            return Err(Failure::new(Exit::Usage, what).with_next(next));
-        }
-    }
-    let mut subject = args.subject.subject(&Stop::default())?;
-    if args.subject.measured_with.is_some() && prepared.network.parameters().slow_down.is_empty() {
-        let none = "--measured-with changes nothing: the network has no curve of slow-down";
-        subject.notes.push(none.to_owned());
-    }
-    if subject.program.is_played_with_slack() {
-        let slack = "transfers with less than 1 % left end early, together with others: times may be up to 1 % too short";
-        subject.notes.push(slack.to_owned());
-    }
+    refuse_per_node(args, &prepared)?;
+    let subject = subject_of(args, &prepared)?;
     let job = Job {
         ranks_per_node: args.per_node.clone().map_or_else(Vec::new, |n| n.0),
         nodes: None,
@@ -167,6 +139,52 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
     }
     let (output, html) = (args.output.as_deref(), args.html.as_deref());
     print(&text::render(&sheet, &answer, output, html))
+}
+
+/// Refuses outputs that are there already, or are one.
+fn refuse_places(args: &AdviseArgs) -> Result<(), Failure> {
+    if let Some(page) = &args.html {
+        refuse_place(page, "--html")?;
+    }
+    if let Some(directory) = &args.output {
+        refuse_place(directory, "-o")?;
+    }
+    if args.html.is_some() && args.html == args.output {
+        let what = "write the page and the directory of files to the same path";
+        return Err(Failure::new(Exit::Usage, what).with_next("give --html and -o different names"));
+    }
+    Ok(())
+}
+
+/// Refuses numbers of ranks per node that no node has the cores for.
+fn refuse_per_node(args: &AdviseArgs, prepared: &Prepared) -> Result<(), Failure> {
+    let (Some(numbers), Some(most)) = (&args.per_node, prepared.most_cores()) else {
+        return Ok(());
+    };
+    if numbers.0.iter().any(|&n| n <= most) {
+        return Ok(());
+    }
+    let what = format!(
+        "place {} per node: no free node has more than {most}",
+        counted(numbers.0[0], "rank"),
+        most = counted(most, "core")
+    );
+    let next = format!("give --per-node from 1 to {most}, or more --cores");
+    Err(Failure::new(Exit::Usage, what).with_next(next))
+}
+
+/// What is placed, with notes about how it is simulated.
+fn subject_of(args: &AdviseArgs, prepared: &Prepared) -> Result<Subject, Failure> {
+    let mut subject = args.subject.subject(&Stop::default())?;
+    if args.subject.measured_with.is_some() && prepared.network.parameters().slow_down.is_empty() {
+        let none = "--measured-with changes nothing: the network has no curve of slow-down";
+        subject.notes.push(none.to_owned());
+    }
+    if subject.program.is_played_with_slack() {
+        let slack = "transfers with less than 1 % left end early, together with others: times may be up to 1 % too short";
+        subject.notes.push(slack.to_owned());
+    }
+    Ok(subject)
 }
 
 /// Warnings about times that change by more than a twentieth if ranks are not exactly in step, as

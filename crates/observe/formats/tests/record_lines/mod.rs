@@ -1,6 +1,6 @@
 //! Records of a Perfetto trace as lines, for the tests beside the reader and those of the crate.
 
-use idlewave_formats::import::perfetto::Record;
+use super::Record;
 use idlewave_ftrace::event::{Comm, Event, Handler};
 
 /// What a record says.
