@@ -17,7 +17,7 @@ const POINT: f64 = 1.2e7;
 /// Largest cost of a point of a curve over granularity, in rank-steps.
 const GRAIN: f64 = 2e6;
 /// The smallest effort: below it, too few points of a curve could be simulated.
-const LEAST_EFFORT: f64 = 0.025;
+const LEAST_EFFORT: f64 = 0.005;
 /// A point may cost this many times its budget if fewer steps would not be meaningful.
 const AT_MOST: f64 = 14.0;
 /// A run is given up at this multiple of what it may cost: how long its steps are is an estimate.
