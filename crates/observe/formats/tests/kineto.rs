@@ -336,8 +336,17 @@ fn ranks_come_from_the_trace_else_from_the_name_else_from_the_order() {
     assert_eq!(lost(&told, "files that do not say their rank"), 2);
 }
 
+/// A trace of a rank on a host, on which this collective begins and ends at these times, us.
+fn on_host(host: &str, rank: u32, name: &str, times: &[(f64, f64)]) -> Value {
+    let calls = times.iter();
+    let calls = calls.map(|&(begin, end)| annotation(name, 72, begin, end - begin));
+    let mut trace = trace(rank, &calls.collect::<Vec<_>>());
+    trace["host_name"] = json!(host);
+    trace
+}
+
 #[test]
-fn hosts_are_nodes_whose_clocks_are_not_aligned() {
+fn hosts_are_nodes_whose_clocks_stay_if_nothing_compares_them() {
     let mut other = trace(1, &[addition(2.0)]);
     other["host_name"] = json!("node2");
     // Its times count from another base.
@@ -353,11 +362,64 @@ fn hosts_are_nodes_whose_clocks_are_not_aligned() {
     assert_eq!(hosts, ["node1", "node2"]);
     let phase = &run.manifest().phases[0];
     assert_eq!((phase.begin_ns, phase.end_ns), (1_000, 4_000));
+    assert_eq!(lost(&told, STRANGE), 1);
+}
+
+const STRANGE: &str = "hosts whose clocks could not be compared with that of the first";
+const APART: &str = "hosts whose clocks differed from that of the first one";
+
+#[test]
+fn clocks_of_hosts_are_brought_together_by_collectives_that_wait_for_all() {
+    // The second host is 5 ms behind. Each rank is the last one once, 2 us before the end.
+    let here = [(6_000.0, 6_010.0), (7_008.0, 7_010.0)];
+    let there = [(1_008.0, 1_010.0), (2_000.0, 2_010.0)];
+    let import = |name: &str, there: &[(f64, f64)]| {
+        let traces = [
+            on_host("node1", 0, name, &here).to_string(),
+            on_host("node2", 1, name, there).to_string(),
+        ];
+        let (told, run, dir) = imported(&traces).unwrap();
+        let calls: Vec<Call> = run.read::<Calls>().unwrap().rows().collect();
+        let mut of: Vec<(u32, u64, u64)> = calls
+            .iter()
+            .map(|c| (c.rank.get(), c.begin_ns / 1_000, c.end_ns / 1_000))
+            .collect();
+        of.sort_unstable();
+        drop(dir);
+        (told, of, run.manifest().clone())
+    };
+    let (told, calls, manifest) = import("gloo:all_reduce", &there);
     assert_eq!(
-        lost(
-            &told,
-            "hosts whose clocks are not aligned with that of the first"
-        ),
-        1
+        calls,
+        [
+            (0, 6_000, 6_010),
+            (0, 7_008, 7_010),
+            (1, 6_008, 6_010),
+            (1, 7_000, 7_010)
+        ]
     );
+    assert_eq!((lost(&told, APART), lost(&told, STRANGE)), (1, 0));
+    let losses = told.losses.entries();
+    let apart = losses.iter().find(|loss| loss.what == APART).unwrap();
+    assert!(
+        apart
+            .consequence
+            .starts_with("by up to 5.00 ms: corrected to about 2.00 us"),
+        "{apart:?}"
+    );
+    let method = &manifest.nodes[1].clock.method;
+    assert!(
+        method.ends_with("aligned by collectives that wait for all"),
+        "{method}"
+    );
+
+    // In a broadcast, the root does not wait.
+    let (told, calls, _) = import("gloo:broadcast", &there);
+    assert_eq!(calls[2], (1, 1_008, 1_010));
+    assert_eq!((lost(&told, APART), lost(&told, STRANGE)), (0, 1));
+    // Clocks that may be right stay, and were compared.
+    let right = there.map(|(begin, end)| (begin + 5_001.0, end + 5_001.0));
+    let (told, calls, _) = import("gloo:all_reduce", &right);
+    assert_eq!(calls[2], (1, 6_009, 6_011));
+    assert_eq!((lost(&told, APART), lost(&told, STRANGE)), (0, 0));
 }

@@ -8,7 +8,7 @@
 //! threads     its threads, those of ranks among them
 //! functions   the MPI functions that it called
 //! comms       its communicators
-//! skew        how far the clocks of its ranks are apart
+//! skew        how far the clocks of its ranks or nodes are apart
 //! node        what the manifest says of a node
 //! ```
 
@@ -22,5 +22,5 @@ mod threads;
 pub(super) use functions::{MOST_FUNCTIONS, is_collective};
 pub(super) use node::NodeFacts;
 pub(super) use program::{App, Call, Told};
-pub(super) use skew::{Shifts, Skew};
+pub(super) use skew::{Clocks, Shifts, Skew};
 pub(super) use threads::{Thread, ThreadId};

@@ -52,7 +52,7 @@ mod world;
 pub(super) use anchor::{inside, is_anchor, is_part};
 pub(super) use losses::OF_ITS_KERNEL;
 
-use crate::import::app::Skew;
+use crate::import::app::{Clocks, Skew};
 use crate::import::ask::Ask;
 use crate::import::error::ImportError;
 use crate::import::imported::Imported;
@@ -73,10 +73,9 @@ pub(super) fn read(ask: &Ask<'_>, anchor: &Path, run: RunWriter) -> Result<Impor
     let definitions = Definitions::read(&anchor)?;
     let mut build = Build::begin(&anchor, &definitions, run)?;
     build.app.named(ask, &name)?;
-    build.app.skew = Some(Skew::default());
+    build.app.skew = Some(Skew::of(Clocks::OfRanks));
     process::read_all(ask, &anchor, &mut build)?;
-    let skew = build.app.skew.take().unwrap_or_default();
-    build.shifts = skew.shifts();
+    build.shifts = build.app.shifts();
     if build.shifts.moved > 0 {
         // Again, with clocks that agree.
         let mut again = Build::begin(&anchor, &definitions, build.app.discard()?)?;

@@ -28,13 +28,29 @@ impl Functions {
     /// The row in `operations` of a function, and its class. All names beyond
     /// [`MOST_FUNCTIONS`] share the last row.
     pub(super) fn id(&mut self, name: &str, collective: bool) -> (u32, OperationClass) {
-        self.id_with(name, || class(name, collective))
+        // The large-count variants of MPI 4 have a suffix.
+        let reach = match name.strip_suffix("_c").unwrap_or(name) {
+            "MPI_Barrier" => Reach::All,
+            // Not those in which each rank says how much it wants of each other one.
+            "MPI_Allreduce" | "MPI_Allgather" | "MPI_Alltoall" => Reach::AllUnlessEmpty,
+            _ => Reach::NotAll,
+        };
+        self.id_with(name, reach, || class(name, collective))
     }
 
-    /// The same for a function that is not of MPI, whose class the reader knows.
-    pub(super) fn id_with(
+    /// The same for a function that is not of MPI, which the reader knows.
+    pub(super) fn id_of(&mut self, name: &str, class: OperationClass, waits_for_all: bool) -> u32 {
+        let reach = match waits_for_all {
+            true => Reach::All,
+            false => Reach::NotAll,
+        };
+        self.id_with(name, reach, || class).0
+    }
+
+    fn id_with(
         &mut self,
         name: &str,
+        reach: Reach,
         class: impl FnOnce() -> OperationClass,
     ) -> (u32, OperationClass) {
         if let Some(&id) = self.ids.get(name) {
@@ -47,14 +63,7 @@ impl Functions {
         }
         let class = class();
         self.ids.insert(name.to_owned(), id);
-        // The large-count variants of MPI 4 have a suffix.
-        self.reach
-            .push(match name.strip_suffix("_c").unwrap_or(name) {
-                "MPI_Barrier" => Reach::All,
-                // Not those in which each rank says how much it wants of each other one.
-                "MPI_Allreduce" | "MPI_Allgather" | "MPI_Alltoall" => Reach::AllUnlessEmpty,
-                _ => Reach::NotAll,
-            });
+        self.reach.push(reach);
         self.rows.push(Operation {
             id,
             name: name.to_owned(),

@@ -2,7 +2,7 @@
 
 use super::comms::Comms;
 use super::functions::{Functions, is_collective};
-use super::skew::Skew;
+use super::skew::{Shifts, Skew};
 use super::threads::{Thread, ThreadId, Threads};
 use crate::import::ask::Ask;
 use crate::import::error::ImportError;
@@ -142,13 +142,21 @@ impl App {
         self.functions.id(name, collective)
     }
 
-    /// The row in `operations` of a function that is not of MPI.
+    /// The row in `operations` of a function that is not of MPI. `waits_for_all` is whether nobody
+    /// returns from it before all have called it.
     pub(in crate::import) fn function_of_class(
         &mut self,
         name: &str,
         class: OperationClass,
+        waits_for_all: bool,
     ) -> u32 {
-        self.functions.id_with(name, || class).0
+        self.functions.id_of(name, class, waits_for_all)
+    }
+
+    /// What makes the clocks agree; nothing if they were not compared.
+    pub(in crate::import) fn shifts(&mut self) -> Shifts {
+        let skew = self.skew.take();
+        skew.map_or_else(Shifts::default, |skew| skew.shifts())
     }
 
     /// Says how many ranks the program had: those without a trace get an empty sheet.
@@ -164,6 +172,7 @@ impl App {
         call: Call,
     ) -> Result<bool, ImportError> {
         let thread = &self.threads.all[thread];
+        let node = thread.node;
         let Some(rank) = thread.rank else {
             return Ok(false);
         };
@@ -176,7 +185,7 @@ impl App {
         if let (Some(skew), Some(comm), Some(number)) = (&mut self.skew, call.comm, sequence) {
             if self.functions.wait_for_all(call.operation, call.sent) {
                 let collective = (comm, number, call.operation);
-                skew.add(collective, (rank, call.begin_ns, call.end_ns));
+                skew.add(collective, (rank, node), (call.begin_ns, call.end_ns));
             }
         }
         self.called += 1;

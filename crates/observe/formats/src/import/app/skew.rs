@@ -1,16 +1,18 @@
-//! How far the clocks of ranks are apart. A recorder that does not compare them leaves it to the
-//! reader: EZTrace's clocks begin when each process does.
+//! How far the clocks of ranks, or of their nodes, are apart. A recorder that does not compare them
+//! leaves it to the reader: EZTrace's clocks begin when each process does, and PyTorch's profiler
+//! writes each host's time of day.
 //!
 //! Nobody leaves a barrier before all have entered it. Times that contradict this show that the clocks
-//! differ, and every barrier bounds by how much: with `x` added to the times of one rank,
+//! differ, and every barrier bounds by how much: with `x` added to the times of one clock,
 //! `x >= begin of the other - own end` and `x <= end of the other - own begin`. What all barriers
 //! allow together is some microseconds wide. The same holds for other collectives in which each rank
 //! needs something of every other one.
 //!
-//! Where no `x` does, the clocks drift, or calls are missing and the wrong ones are compared. A rank
+//! Where no `x` does, the clocks drift, or calls are missing and the wrong ones are compared. A clock
 //! is moved then only if that leaves a tenth of the contradiction or less.
 
-use idlewave_units::{Nanos, Rank};
+use idlewave_run::Ledger;
+use idlewave_units::{Nanos, NodeId, Rank};
 use std::collections::{BTreeMap, HashMap};
 
 /// Calls that are kept: some 40 MB. Beyond that, every other collective is dropped.
@@ -22,11 +24,22 @@ const ROUNDING_NS: i64 = 1_000;
 /// Communicator, number and function of a collective: calls of different functions are not the same
 /// one.
 type Collective = (u32, u32, u32);
-/// The rank of a call, its start and its end, ns.
-type Stay = (Rank, u64, u64);
+/// The clock of a call, its start and its end, ns.
+type Stay = (Clock, u64, u64);
+/// Number of a rank or of a node.
+type Clock = u32;
+
+/// What has a clock of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::import) enum Clocks {
+    #[default]
+    OfRanks,
+    OfNodes,
+}
 
 /// Collectives that wait for all, of the whole run.
 pub(in crate::import) struct Skew {
+    clocks: Clocks,
     kept: BTreeMap<Collective, Vec<Stay>>,
     calls: usize,
     /// Collectives whose number is a multiple of this are kept.
@@ -35,27 +48,65 @@ pub(in crate::import) struct Skew {
     room: usize,
 }
 
-/// What must be added to the times of ranks.
+/// What must be added to the times of each clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::import) struct Shifts {
-    /// By rank; none for ranks of which nothing is known.
-    of: HashMap<Rank, Nanos>,
-    /// Ranks whose clock differs from that of the first one.
+    clocks: Clocks,
+    /// None for clocks of which nothing is known.
+    of: HashMap<Clock, Nanos>,
+    /// Clocks that collectives compare with that of the first one, which counts too.
+    pub compared: u64,
+    /// Clocks that differ from the first one.
     pub moved: u64,
     /// The largest difference between two clocks.
     pub apart: Nanos,
-    /// Bound of the error of a difference from the clock of the first rank.
+    /// Bound of the error of a difference from the first clock.
     pub error: Nanos,
-    /// Ranks whose clock no shift brings in line with another one, and by how much at most.
+    /// Clocks that no shift brings in line with another one, and by how much at most.
     pub drifting: u64,
     pub drift: Nanos,
 }
 
+impl Clocks {
+    fn clock(self, rank: Rank, node: NodeId) -> Clock {
+        match self {
+            Clocks::OfRanks => rank.get(),
+            Clocks::OfNodes => node.get(),
+        }
+    }
+}
+
 impl Shifts {
-    /// What must be added to the times of a rank.
-    pub(in crate::import) fn of(&self, rank: Option<Rank>) -> Nanos {
-        let shift = rank.and_then(|rank| self.of.get(&rank));
+    /// What must be added to the times of a rank on a node.
+    pub(in crate::import) fn of(&self, rank: Option<Rank>, node: NodeId) -> Nanos {
+        let shift = rank.and_then(|rank| self.of.get(&self.clocks.clock(rank, node)));
         shift.copied().unwrap_or(Nanos::ZERO)
+    }
+
+    /// Says what was moved, and what no shift mends.
+    pub(in crate::import) fn enter(&self, losses: &mut Ledger) {
+        let whose = match self.clocks {
+            Clocks::OfRanks => "ranks",
+            Clocks::OfNodes => "hosts",
+        };
+        losses.enter(
+            format!("{whose} whose clocks differed from that of the first one"),
+            self.moved,
+            format!(
+                "by up to {}: corrected to about {}, so that nobody leaves a barrier before all have entered it",
+                self.apart, self.error
+            ),
+            "synchronise the clocks in the recorder; below, do not trust waits as short as the error",
+        );
+        losses.enter(
+            format!("{whose} whose clocks drift, or whose collectives are not all in the trace"),
+            self.drifting,
+            format!(
+                "some left a barrier up to {} before others entered it, and no offset mends that: do not trust waits as short",
+                self.drift
+            ),
+            "let the recorder measure the clocks at its start and its end, and trace all ranks from the start of the program",
+        );
     }
 }
 
@@ -111,15 +162,14 @@ impl Bounds {
     }
 }
 
-impl Default for Skew {
-    fn default() -> Self {
-        Self::with_room(MOST)
-    }
-}
-
 impl Skew {
-    fn with_room(room: usize) -> Self {
+    pub(in crate::import) fn of(clocks: Clocks) -> Self {
+        Self::with_room(clocks, MOST)
+    }
+
+    fn with_room(clocks: Clocks, room: usize) -> Self {
         Self {
+            clocks,
             kept: BTreeMap::new(),
             calls: 0,
             stride: 1,
@@ -127,8 +177,14 @@ impl Skew {
         }
     }
 
-    /// A call of a collective that waits for all.
-    pub(super) fn add(&mut self, collective: Collective, stay: Stay) {
+    /// A call of a collective that waits for all, by a rank on a node, from its start to its end.
+    pub(super) fn add(
+        &mut self,
+        collective: Collective,
+        (rank, node): (Rank, NodeId),
+        (begin, end): (u64, u64),
+    ) {
+        let stay = (self.clocks.clock(rank, node), begin, end);
         if collective.1 % self.stride != 0 {
             return;
         }
@@ -145,45 +201,54 @@ impl Skew {
     /// What makes the clocks agree; nothing is moved if they do as they are.
     pub(in crate::import) fn shifts(&self) -> Shifts {
         let bounds = self.bounds();
-        let mut neighbours: BTreeMap<Rank, Vec<(Rank, Bounds)>> = BTreeMap::new();
-        for (&(first, rank), &bounds) in &bounds {
-            neighbours.entry(first).or_default().push((rank, bounds));
+        let mut neighbours: BTreeMap<Clock, Vec<(Clock, Bounds)>> = BTreeMap::new();
+        for (&(first, clock), &bounds) in &bounds {
+            neighbours.entry(first).or_default().push((clock, bounds));
             let back = (first, bounds.reverse());
-            neighbours.entry(rank).or_default().push(back);
+            neighbours.entry(clock).or_default().push(back);
         }
-        let found = outwards(&neighbours);
+        let (found, compared) = outwards(&neighbours);
         let shifts = || found.values().map(|&(shift, _)| shift);
         let least = shifts().min().unwrap_or(0);
         let away = |shift: i64| Nanos::from_nanos(shift.abs_diff(least));
         let moved = found.values().filter(|&&(shift, _)| shift != 0);
-        let left = |(at, bounds): (&(Rank, Rank), &Bounds)| {
+        let left = |(at, bounds): (&(Clock, Clock), &Bounds)| {
             let left = bounds.left();
             (left > ROUNDING_NS as u64).then_some((at.1, left))
         };
-        let drifting: BTreeMap<Rank, u64> = bounds.iter().filter_map(left).collect();
+        let drifting: BTreeMap<Clock, u64> = bounds.iter().filter_map(left).collect();
         Shifts {
+            clocks: self.clocks,
+            compared,
             moved: moved.clone().count() as u64,
             apart: shifts().map(away).max().unwrap_or(Nanos::ZERO),
             error: Nanos::from_nanos(moved.map(|&(_, error)| error).max().unwrap_or(0)),
             of: found
                 .iter()
-                .map(|(&r, &(shift, _))| (r, away(shift)))
+                .map(|(&clock, &(shift, _))| (clock, away(shift)))
                 .collect(),
             drifting: drifting.len() as u64,
             drift: Nanos::from_nanos(drifting.into_values().max().unwrap_or(0)),
         }
     }
 
-    /// Bounds of what must be added to the times of the second rank for those of the first.
-    fn bounds(&self) -> BTreeMap<(Rank, Rank), Bounds> {
-        let mut bounds: BTreeMap<(Rank, Rank), Bounds> = BTreeMap::new();
+    /// Bounds of what must be added to the times of the second clock for those of the first.
+    fn bounds(&self) -> BTreeMap<(Clock, Clock), Bounds> {
+        let mut bounds: BTreeMap<(Clock, Clock), Bounds> = BTreeMap::new();
+        let mut stays: BTreeMap<Clock, (u64, u64)> = BTreeMap::new();
         for calls in self.kept.values() {
-            let Some(&(first, begin, end)) = calls.iter().min_by_key(|call| call.0) else {
+            stays.clear();
+            // Of ranks with one clock, the last to enter and the first to leave.
+            for &(clock, begin, end) in calls {
+                let stay = stays.entry(clock).or_insert((begin, end));
+                *stay = (stay.0.max(begin), stay.1.min(end));
+            }
+            let Some((first, (begin, end))) = stays.pop_first() else {
                 continue;
             };
-            for &(rank, own_begin, own_end) in calls.iter().filter(|call| call.0 != first) {
+            for (&clock, &(own_begin, own_end)) in &stays {
                 bounds
-                    .entry((first, rank))
+                    .entry((first, clock))
                     .or_insert(Bounds::NONE)
                     .narrow(Bounds {
                         least: difference(begin, own_end),
@@ -195,24 +260,30 @@ impl Skew {
     }
 }
 
-/// From the first rank outwards, each by the narrowest way that is known then: its shift and the
-/// bound of its error, ns.
-fn outwards(neighbours: &BTreeMap<Rank, Vec<(Rank, Bounds)>>) -> BTreeMap<Rank, (i64, u64)> {
+/// From the first clock outwards, each by the narrowest way that is known then: its shift and the
+/// bound of its error, ns. Also how many are reached from the first one, which counts too.
+fn outwards(
+    neighbours: &BTreeMap<Clock, Vec<(Clock, Bounds)>>,
+) -> (BTreeMap<Clock, (i64, u64)>, u64) {
     let mut found = BTreeMap::new();
+    let mut reached = 0;
     for &start in neighbours.keys() {
         let mut next = BTreeMap::from([((0_u64, start), 0_i64)]);
-        while let Some(((error, rank), shift)) = next.pop_first() {
-            if found.contains_key(&rank) {
+        while let Some(((error, clock), shift)) = next.pop_first() {
+            if found.contains_key(&clock) {
                 continue;
             }
-            found.insert(rank, (shift, error));
-            for &(other, bounds) in &neighbours[&rank] {
+            found.insert(clock, (shift, error));
+            for &(other, bounds) in &neighbours[&clock] {
                 let error = error.saturating_add(bounds.error());
                 next.insert((error, other), shift.saturating_add(bounds.shift()));
             }
         }
+        if reached == 0 {
+            reached = found.len() as u64;
+        }
     }
-    found
+    (found, reached)
 }
 
 /// `a - b`; times of a trace are below 2^63.
@@ -224,20 +295,35 @@ fn difference(a: u64, b: u64) -> i64 {
 mod tests {
     use super::*;
 
-    const fn rank(number: u32) -> Rank {
-        Rank::new(number)
+    const NODE: NodeId = NodeId::new(0);
+
+    fn of_ranks() -> Skew {
+        Skew::of(Clocks::OfRanks)
+    }
+
+    /// What must be added to the times of each of these ranks, ns.
+    fn shifts_of<const N: usize>(shifts: &Shifts, ranks: [u32; N]) -> [u64; N] {
+        ranks.map(|rank| shifts.of(Some(Rank::new(rank)), NODE).get())
+    }
+
+    const fn rank(number: u32) -> (Rank, NodeId) {
+        (Rank::new(number), NODE)
     }
 
     /// Barriers every millisecond, entered and left within 10 us, on clocks that are so far ahead.
     fn skew(ahead: &[i64], barriers: u32, most: usize) -> Skew {
-        let mut skew = Skew::with_room(most);
+        let mut skew = Skew::with_room(Clocks::OfRanks, most);
         for (rank, ahead) in (0..).map(Rank::new).zip(ahead) {
             for number in 0..barriers {
                 let time = |at: u64| (1_000_000_000 + at).wrapping_add_signed(*ahead);
                 // Each rank is the last one in its turn.
                 let late = u64::from(number % 3 == rank.get() % 3) * 8_000;
                 let at = u64::from(number) * 1_000_000;
-                skew.add((0, number, 0), (rank, time(at + late), time(at + 10_000)));
+                skew.add(
+                    (0, number, 0),
+                    (rank, NODE),
+                    (time(at + late), time(at + 10_000)),
+                );
             }
         }
         skew
@@ -249,9 +335,9 @@ mod tests {
         // The rank that comes last has 2 us left.
         let shifts = skew(&[0, -5_000_000, 70_000], 30, MOST).shifts();
         assert_eq!((shifts.moved, shifts.error), (2, Nanos::from_micros(2)));
-        let of = |number| shifts.of(Some(rank(number))).get() as i64;
-        assert_eq!([of(0) - of(2), of(1) - of(2)], [70_000, 5_070_000]);
-        assert_eq!((of(2), shifts.of(None)), (0, Nanos::ZERO));
+        assert_eq!(shifts_of(&shifts, [0, 1, 2]), [70_000, 5_070_000, 0]);
+        assert_eq!(shifts.of(None, NODE), Nanos::ZERO);
+        assert_eq!(shifts.compared, 3);
         assert_eq!(shifts.apart, Nanos::from_nanos(5_070_000));
     }
 
@@ -265,17 +351,16 @@ mod tests {
             (8, 0, 9_000_000, 900_000),
             (8, 2, 7_500_000, 1_000),
         ] {
-            skew.add((comm, 0, 0), (rank(member), begin, begin + length));
+            skew.add((comm, 0, 0), rank(member), (begin, begin + length));
         }
         let shifts = skew.shifts();
-        let of = [0, 1, 2].map(|number| shifts.of(Some(rank(number))).get());
-        assert_eq!(of, [2_000_000, 0, 3_000_000]);
+        assert_eq!(shifts_of(&shifts, [0, 1, 2]), [2_000_000, 0, 3_000_000]);
         assert_eq!(shifts.error, Nanos::from_micros(3));
     }
 
     #[test]
     fn a_rank_whose_clock_may_be_right_stays_and_one_is_reached_against_the_order_of_ranks() {
-        let mut skew = Skew::default();
+        let mut skew = of_ranks();
         for (comm, member, begin, length) in [
             // Rank 3 is the last one always: its clock may be 9 us ahead, or right.
             (6, 0, 9_000_000, 10_000),
@@ -286,12 +371,36 @@ mod tests {
             (8, 1, 9_000_000, 1_000),
             (8, 2, 14_000_000, 1_000),
         ] {
-            skew.add((comm, 0, 0), (rank(member), begin, begin + length));
+            skew.add((comm, 0, 0), rank(member), (begin, begin + length));
         }
         let shifts = skew.shifts();
-        let of = [0, 1, 2, 3].map(|number| shifts.of(Some(rank(number))).get());
-        assert_eq!(of, [2_000_000, 5_000_000, 0, 2_000_000]);
+        let expected = [2_000_000, 5_000_000, 0, 2_000_000];
+        assert_eq!(shifts_of(&shifts, [0, 1, 2, 3]), expected);
         assert_eq!((shifts.moved, shifts.error), (2, Nanos::from_micros(2)));
+    }
+
+    #[test]
+    fn ranks_of_a_node_have_one_clock_and_tell_more_together() {
+        let mut skew = Skew::of(Clocks::OfNodes);
+        // Node 1 is 5 ms ahead. On each node, one rank is the last to enter, another the first to leave.
+        for (rank, node, begin, end) in [
+            (0, 0, 9_006_000, 9_010_000),
+            (1, 0, 9_000_000, 9_008_000),
+            (2, 1, 14_004_000, 14_009_000),
+            (3, 1, 14_001_000, 14_007_000),
+            // Nobody of node 2 has a trace of this collective.
+        ] {
+            let at = (Rank::new(rank), NodeId::new(node));
+            skew.add((0, 0, 0), at, (begin, end));
+        }
+        let alone = (Rank::new(4), NodeId::new(2));
+        skew.add((1, 0, 0), alone, (1_000_000, 1_001_000));
+        let shifts = skew.shifts();
+        // -5.001 to -4.996 ms.
+        let of = |rank, node| shifts.of(Some(Rank::new(rank)), NodeId::new(node)).get();
+        assert_eq!([of(1, 0), of(2, 1), of(4, 2)], [4_998_500, 0, 0]);
+        assert_eq!((shifts.moved, shifts.compared), (1, 2));
+        assert_eq!(shifts.error, Nanos::from_nanos(2_500));
     }
 
     #[test]
@@ -305,12 +414,12 @@ mod tests {
     /// Barriers every millisecond on two clocks, the second of which is `ahead` and runs fast by 100
     /// us in all.
     fn drifting(ahead: u64) -> Shifts {
-        let mut skew = Skew::default();
+        let mut skew = of_ranks();
         for number in 0..11_u32 {
             let at = 1_000_000_000 + u64::from(number) * 1_000_000;
-            skew.add((0, number, 0), (rank(0), at, at + 1_000));
+            skew.add((0, number, 0), rank(0), (at, at + 1_000));
             let own = at + ahead + u64::from(number) * 10_000;
-            skew.add((0, number, 0), (rank(1), own, own + 1_000));
+            skew.add((0, number, 0), rank(1), (own, own + 1_000));
         }
         skew.shifts()
     }
@@ -318,7 +427,7 @@ mod tests {
     #[test]
     fn clocks_that_drift_are_moved_only_where_that_helps_much_and_both_is_told() {
         let shifts = drifting(5_000_000);
-        assert_eq!(shifts.of(Some(rank(0))), Nanos::from_nanos(5_050_000));
+        assert_eq!(shifts_of(&shifts, [0, 1]), [5_050_000, 0]);
         assert_eq!((shifts.moved, shifts.error), (1, Nanos::from_micros(49)));
         assert_eq!((shifts.drifting, shifts.drift), (1, Nanos::from_micros(49)));
         let shifts = drifting(0);
@@ -328,20 +437,20 @@ mod tests {
 
     #[test]
     fn calls_of_different_functions_tell_nothing_of_each_other() {
-        let mut skew = Skew::default();
-        skew.add((0, 0, 1), (rank(0), 1_000_000, 1_001_000));
-        skew.add((0, 0, 2), (rank(1), 9_000_000, 9_001_000));
+        let mut skew = of_ranks();
+        skew.add((0, 0, 1), rank(0), (1_000_000, 1_001_000));
+        skew.add((0, 0, 2), rank(1), (9_000_000, 9_001_000));
         assert_eq!(skew.shifts(), Shifts::default());
     }
 
     #[test]
     fn times_at_the_ends_of_the_clock_do_not_overflow() {
         const LAST: u64 = i64::MAX as u64;
-        let mut skew = Skew::default();
+        let mut skew = of_ranks();
         for (number, (begin, end)) in (0..).zip([(0, LAST), (LAST, 0), (LAST, LAST), (0, 0)]) {
-            skew.add((0, number, 0), (rank(0), begin, end));
-            skew.add((0, number, 0), (rank(1), end, begin));
-            skew.add((0, number, 0), (rank(2), 0, 0));
+            skew.add((0, number, 0), rank(0), (begin, end));
+            skew.add((0, number, 0), rank(1), (end, begin));
+            skew.add((0, number, 0), rank(2), (0, 0));
         }
         // Rank 2 would have to move by all or by nothing.
         let shifts = skew.shifts();

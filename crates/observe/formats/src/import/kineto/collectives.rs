@@ -12,6 +12,8 @@ pub(super) struct Found {
     pub lane: Lane,
     pub name: String,
     pub class: OperationClass,
+    /// Whether nobody returns from it before all have called it.
+    pub waits_for_all: bool,
     pub begin: u64,
     pub end: u64,
     /// Index among the groups.
@@ -101,6 +103,7 @@ fn call(
         lane,
         name: trace.names.text(run.label).to_owned(),
         class,
+        waits_for_all: names::waits_for_all(trace.names.text(run.plain)),
         begin,
         end,
         group,
@@ -138,6 +141,7 @@ fn launched(trace: &Trace, found: &mut Vec<Found>, doubts: &mut Doubts) {
             lane: Lane::Thread(launch.thread),
             name: format!("launch of nccl:{name}"),
             class: OperationClass::Other,
+            waits_for_all: false,
             begin: launch.begin,
             end: launch.end,
             group: None,

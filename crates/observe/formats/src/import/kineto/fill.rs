@@ -1,6 +1,6 @@
 //! From the files of a program's ranks to a run.
 
-use crate::import::app::{self, App, NodeFacts, Thread, Told};
+use crate::import::app::{self, App, Clocks, NodeFacts, Shifts, Skew, Thread, Told};
 use crate::import::ask::Ask;
 use crate::import::error::ImportError;
 use crate::import::imported::Imported;
@@ -22,27 +22,22 @@ const WORLD: u64 = 0;
 /// Events between two looks at the stop flag.
 const LOOK: u64 = 1 << 14;
 
-/// Fills a run from the files of all ranks and closes it.
+/// Fills a run from the files of all ranks and closes it. Files whose hosts' clocks disagree are read
+/// twice.
 pub(crate) fn read(
     ask: &Ask<'_>,
     files: &[PathBuf],
     run: RunWriter,
 ) -> Result<Imported, ImportError> {
     let mut build = Build::begin(run)?;
-    for (at, file) in files.iter().enumerate() {
-        let mut events = 0_u64;
-        let trace = Trace::read(file, &mut |share| {
-            events += 1;
-            if events % LOOK == 0 {
-                (ask.progress)((at as f64 + share) / files.len() as f64);
-                // The flag carries no data, so no ordering is needed.
-                if ask.stop.load(Ordering::Relaxed) {
-                    return Err(ImportError::Interrupted);
-                }
-            }
-            Ok(())
-        })?;
-        build.add(file, at, trace)?;
+    build.app.skew = Some(Skew::of(Clocks::OfNodes));
+    build.add_all(ask, files)?;
+    build.shifts = build.app.shifts();
+    if build.shifts.moved > 0 {
+        let mut again = Build::begin(build.app.discard()?)?;
+        again.shifts = build.shifts;
+        again.add_all(ask, files)?;
+        build = again;
     }
     build.finish(ask)
 }
@@ -67,6 +62,8 @@ struct Build {
     backend: String,
     events: u64,
     lost: Lost,
+    /// What makes the hosts' clocks agree.
+    shifts: Shifts,
 }
 
 impl Build {
@@ -87,7 +84,27 @@ impl Build {
             backend: String::new(),
             events: 0,
             lost: Lost::default(),
+            shifts: Shifts::default(),
         })
+    }
+
+    fn add_all(&mut self, ask: &Ask<'_>, files: &[PathBuf]) -> Result<(), ImportError> {
+        for (at, file) in files.iter().enumerate() {
+            let mut events = 0_u64;
+            let trace = Trace::read(file, &mut |share| {
+                events += 1;
+                if events % LOOK == 0 {
+                    (ask.progress)((at as f64 + share) / files.len() as f64);
+                    // The flag carries no data, so no ordering is needed.
+                    if ask.stop.load(Ordering::Relaxed) {
+                        return Err(ImportError::Interrupted);
+                    }
+                }
+                Ok(())
+            })?;
+            self.add(file, at, trace)?;
+        }
+        Ok(())
     }
 
     /// Adds the file of a rank, the `at`-th.
@@ -101,8 +118,12 @@ impl Build {
         self.note(&trace);
         let base = trace.head.base_ns.unwrap_or(0);
         let first = *self.base_ns.get_or_insert(base);
+        let shift = self.shifts.of(Some(Rank::new(rank)), node).get();
         // Times of the run count from the base of the first file.
-        let moved = |ns: u64| ns.checked_add(base)?.checked_sub(first);
+        let moved = |ns: u64| {
+            let ns = ns.checked_add(base)?.checked_add(shift)?;
+            ns.checked_sub(first)
+        };
         if let Some(end) = moved(span.1) {
             let begin = moved(span.0).unwrap_or(0);
             let (from, to) = self.span.unwrap_or((begin, end));
@@ -294,7 +315,9 @@ impl Build {
         begin_ns: u64,
         end_ns: u64,
     ) -> Result<(), ImportError> {
-        let operation = self.app.function_of_class(&call.name, call.class);
+        let operation = self
+            .app
+            .function_of_class(&call.name, call.class, call.waits_for_all);
         let is_collective = app::is_collective(call.class);
         let comm = call
             .group
@@ -333,7 +356,14 @@ impl Build {
         let (begin_ns, end_ns) = self.span.unwrap_or((0, 0));
         let wall = Nanos::from_nanos(end_ns.saturating_sub(begin_ns));
         let hosts = self.hosts.iter().enumerate();
-        let nodes = hosts.map(|(at, host)| node(at, host, wall, self.base_ns));
+        let mut method = format!(
+            "CLOCK_REALTIME as the profiler converts it, from {} ns of the epoch",
+            self.base_ns.unwrap_or(0)
+        );
+        if self.shifts.moved > 0 {
+            method += ", and the clocks of hosts aligned by collectives that wait for all";
+        }
+        let nodes = hosts.map(|(at, host)| node(at, host, wall, &method));
         self.app.run.manifest.nodes = nodes.collect();
         self.app.run.manifest.phases = vec![Phase {
             kind: PhaseKind::Recorded {
@@ -345,12 +375,15 @@ impl Build {
         }];
         self.app.expect_ranks(self.world);
         self.lost.unseen_ranks = u64::from(self.world) - self.files.len() as u64;
-        self.lost.hosts = self.hosts.len() as u64;
+        let hosts = self.hosts.len() as u64;
+        self.lost.strange_hosts = hosts.saturating_sub(self.shifts.compared.max(1));
         let library = match self.backend.as_str() {
             "" => "torch.distributed".to_owned(),
             _ => self.backend,
         };
         let library = (self.app.called() > 0).then_some(library);
+        let mut losses = self.lost.ledger();
+        self.shifts.enter(&mut losses);
         self.app.finish(Told {
             format: "traces of PyTorch's profiler",
             name,
@@ -359,13 +392,13 @@ impl Build {
             cpus: 0,
             span: wall,
             library,
-            losses: self.lost.ledger(),
+            losses,
         })
     }
 }
 
 /// What the manifest says of a host.
-fn node(at: usize, host: &str, wall: Nanos, base_ns: Option<u64>) -> NodeSheet {
+fn node(at: usize, host: &str, wall: Nanos, method: &str) -> NodeSheet {
     let name = match host {
         "" => format!("node {at}"),
         host => host.to_owned(),
@@ -377,10 +410,7 @@ fn node(at: usize, host: &str, wall: Nanos, base_ns: Option<u64>) -> NodeSheet {
         traced_cpus: 0,
         clock: ClockSheet::KINETO,
         counts_per_second: 1e9,
-        method: format!(
-            "CLOCK_REALTIME as the profiler converts it, from {} ns of the epoch",
-            base_ns.unwrap_or(0)
-        ),
+        method: method.to_owned(),
         wall,
         mode: TraceMode::Off,
         unavailable: vec![Unavailable {

@@ -24,7 +24,7 @@ pub(super) struct Lost {
     /// Collectives of unknown size.
     pub typeless: u64,
     pub unseen_ranks: u64,
-    pub hosts: u64,
+    pub strange_hosts: u64,
 }
 
 impl LeftOut {
@@ -85,9 +85,9 @@ impl Lost {
             "profile with a newer PyTorch: 2.15 writes it",
         );
         losses.enter(
-            "hosts whose clocks are not aligned with that of the first",
-            self.hosts.saturating_sub(1),
-            "waits between hosts are wrong by the difference of their clocks",
+            "hosts whose clocks could not be compared with that of the first",
+            self.strange_hosts,
+            "no all-reduce or the like connects them: waits between them are wrong by the difference of their clocks",
             "synchronise the clocks, or import the ranks of one host",
         );
         losses.enter(

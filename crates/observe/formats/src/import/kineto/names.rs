@@ -34,6 +34,15 @@ pub(super) fn class(plain: &str) -> OperationClass {
     }
 }
 
+/// Whether nobody's call ends before all members have begun theirs, by its plain name. Not that of
+/// `alltoall`, in which a rank may want nothing of another one.
+pub(super) fn waits_for_all(plain: &str) -> bool {
+    matches!(
+        plain,
+        "allreduce" | "allgather" | "reducescatter" | "barrier" | "monitoredbarrier"
+    )
+}
+
 /// The usual spelling of a plain name.
 pub(super) fn spelled(plain: &str) -> &str {
     match plain {

@@ -123,12 +123,12 @@ impl Build {
         let (thread, announced) = self.threads[&location];
         self.corrected |= !local.offsets.is_empty();
         self.losses.files += 1;
-        let rank = self.app.thread(thread).rank;
+        let (rank, node) = (self.app.thread(thread).rank, self.app.thread(thread).node);
         Lane {
             thread,
             announced,
             rank,
-            shift: self.shifts.of(rank),
+            shift: self.shifts.of(rank, node),
             local,
             now_ns: 0,
             events: 0,

@@ -3,7 +3,7 @@
 use super::anchor::Anchor;
 use super::build::Build;
 use super::losses::COPY;
-use crate::import::app::{NodeFacts, Shifts, Told};
+use crate::import::app::{NodeFacts, Told};
 use crate::import::error::ImportError;
 use crate::import::imported::Imported;
 use idlewave_run::{ClockSheet, Phase, PhaseKind, TraceMode, Unavailable};
@@ -66,26 +66,7 @@ impl Build {
         let library = "an MPI library that the archive does not name";
         let library = (self.app.called() > 0).then(|| library.to_owned());
         let mut losses = self.losses.ledger();
-        let Shifts {
-            moved,
-            apart,
-            error,
-            drifting,
-            drift,
-            ..
-        } = self.shifts;
-        losses.enter(
-            "ranks whose clocks differed from that of the first one",
-            moved,
-            format!("by up to {apart}: corrected to about {error}, so that nobody leaves a barrier before all have entered it"),
-            "synchronise the clocks in the recorder; below, do not trust waits as short as the error",
-        );
-        losses.enter(
-            "ranks whose clocks drift, or whose collectives are not all in the archive",
-            drifting,
-            format!("some left a barrier up to {drift} before others entered it, and no offset mends that: do not trust waits as short"),
-            "let the recorder measure the clocks at its start and its end, and trace all ranks from MPI_Init on",
-        );
+        self.shifts.enter(&mut losses);
         self.app.finish(Told {
             format: "OTF2 archive",
             name,
