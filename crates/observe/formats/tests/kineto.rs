@@ -5,11 +5,12 @@
 
 use crate::common::skip;
 use crate::kineto_trace::*;
+use flate2::read::GzDecoder;
 use idlewave_run::tables::*;
 use idlewave_run::{PhaseKind, RunReader};
 use idlewave_units::{Pid, Rank};
 use serde_json::{Value, json};
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -422,4 +423,34 @@ fn clocks_of_hosts_are_brought_together_by_collectives_that_wait_for_all() {
     let (told, calls, _) = import("gloo:all_reduce", &right);
     assert_eq!(calls[2], (1, 6_009, 6_011));
     assert_eq!((lost(&told, APART), lost(&told, STRANGE)), (0, 0));
+}
+
+#[test]
+fn a_clock_that_was_moved_in_real_traces_is_moved_back() {
+    const MOVED: u64 = 5_000_000;
+    let import = |moved: u64| {
+        let mut traces: Vec<Value> = example()
+            .iter()
+            .map(|file| serde_json::from_reader(GzDecoder::new(File::open(file).unwrap())).unwrap())
+            .collect();
+        let other = traces.last_mut().unwrap();
+        other["host_name"] = json!("elsewhere");
+        let base = other["baseTimeNanoseconds"].as_u64().unwrap();
+        other["baseTimeNanoseconds"] = json!(base - moved);
+        let texts: Vec<String> = traces.iter().map(Value::to_string).collect();
+        let (told, run, _dir) = imported(&texts).unwrap();
+        (told, run.read::<Calls>().unwrap())
+    };
+    let (told, as_recorded) = import(0);
+    assert_eq!((lost(&told, APART), lost(&told, STRANGE)), (0, 0));
+    let (told, moved_back) = import(MOVED);
+    assert_eq!(lost(&told, APART), 1);
+    assert_eq!(moved_back.len(), as_recorded.len());
+    let shift = moved_back.begin_ns.iter().zip(&as_recorded.begin_ns);
+    let most = shift.map(|(now, then)| now.abs_diff(*then)).max().unwrap();
+    // A collective of gloo takes half a millisecond here, so its clocks may be as far apart.
+    let losses = told.losses.entries();
+    let apart = losses.iter().find(|loss| loss.what == APART).unwrap();
+    assert!(apart.consequence.contains("to about 275 us"), "{apart:?}");
+    assert!(most < 275_000, "{most} ns");
 }
