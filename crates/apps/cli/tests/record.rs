@@ -554,6 +554,11 @@ fn a_recorder_that_was_killed_leaves_a_run_that_is_made_whole() {
             let _ = send(Pid::new(pid), Signal::KILL);
         }
         assert_eq!(open(&path).manifest().state, RunState::Recording);
+        // Another recording removes the kernel trace, and leaves the rings alone.
+        let place = dir.path().join("next");
+        let mut next = idlewave();
+        next.args(["record", "--no-report", "-o"]).arg(&place);
+        ended(next.args(["--", "true"])).succeeded();
         let explained = common::again("explain", &path);
         explained.succeeded();
         let run = open(&path);
@@ -568,14 +573,6 @@ fn a_recorder_that_was_killed_leaves_a_run_that_is_made_whole() {
             );
         }
         assert!(!path.join("spill").exists() && !path.join("rings").exists());
-        // The next recording removes the kernel trace.
-        ended(
-            idlewave()
-                .args(["record", "--no-report", "-o"])
-                .arg(dir.path().join("next"))
-                .args(["--", "true"]),
-        )
-        .succeeded();
         assert_clean(child.id());
     }
 }

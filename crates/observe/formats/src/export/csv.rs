@@ -55,16 +55,10 @@ fn cell(text: &mut Vec<u8>, column: &dyn Array, row: usize) {
         return;
     }
     match column.data_type() {
-        DataType::UInt8 => number(text, column.as_primitive::<UInt8Type>().value(row).into()),
-        DataType::UInt32 => number(text, column.as_primitive::<UInt32Type>().value(row).into()),
+        DataType::UInt8 => number(text, column.as_primitive::<UInt8Type>().value(row)),
+        DataType::UInt32 => number(text, column.as_primitive::<UInt32Type>().value(row)),
         DataType::UInt64 => number(text, column.as_primitive::<UInt64Type>().value(row)),
-        DataType::Int32 => {
-            let value = column.as_primitive::<Int32Type>().value(row);
-            if value < 0 {
-                text.push(b'-');
-            }
-            number(text, value.unsigned_abs().into());
-        }
+        DataType::Int32 => number(text, column.as_primitive::<Int32Type>().value(row)),
         DataType::Boolean => {
             let value = column.as_boolean().value(row);
             text.extend_from_slice(if value { b"true" } else { b"false" });

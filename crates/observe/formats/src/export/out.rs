@@ -62,32 +62,6 @@ impl Output {
 }
 
 /// Appends a number in decimal digits. `write!` takes three times as long.
-pub(crate) fn number(text: &mut Vec<u8>, mut value: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            break;
-        }
-    }
-    text.extend_from_slice(&digits[at..]);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn numbers_are_written_as_the_standard_library_does(value: u64, shift in 0_u32..64) {
-            let value = value >> shift;
-            let mut text = Vec::new();
-            number(&mut text, value);
-            prop_assert_eq!(String::from_utf8(text).unwrap(), value.to_string());
-        }
-    }
+pub(crate) fn number(text: &mut Vec<u8>, value: impl itoa::Integer) {
+    text.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }

@@ -68,10 +68,11 @@ pub fn write(job: &Job<'_>) -> Result<Export, ExportError> {
 
     let mut out = Output::begin(job.output)?;
     header(&mut out.text, job, &survey, end - begin)?;
+    let places = survey.objects.places();
     let mut written = 0;
     let all = records.len();
     records.finish(|record| {
-        record.line(&mut out.text, &survey.objects, begin);
+        record.line(&mut out.text, &places, begin);
         written += 1;
         if written % 65_536 == 0 {
             job.go_on()?;

@@ -5,10 +5,12 @@ use crate::SessionError;
 use idlewave_interpose::{Bell, InterposeError};
 use idlewave_sys::Uid;
 use idlewave_sys::file_limit;
-use idlewave_sys::files::{may_execute, room};
+use idlewave_sys::files::{self, may_execute, room};
 use idlewave_sys::owner::Owner;
 use idlewave_sys::private_dir::{Access, PrivateDir};
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,6 +21,12 @@ const PREFIX: &str = "idlewave-rings";
 const MEMORY: &str = "/dev/shm";
 /// Place of the library if no temporary directory allows execution.
 const LAST: &str = "/var/tmp";
+/// File of a bundle that holds the path of its rings while they exist.
+pub(super) const RINGS: &str = "rings";
+/// File beside the rings that holds the path of their bundle.
+pub(super) const BUNDLE: &str = "run";
+/// Longest path that the kernel accepts (PATH_MAX).
+const LONGEST_PATH: u64 = 4_096;
 /// Space for the rings of two threads per CPU: 4 MiB each.
 const ROOM_PER_CPU: u64 = 8 << 20;
 
@@ -32,7 +40,7 @@ pub struct Rings {
 
 impl Rings {
     /// Creates one, in memory if there is space, and removes those that killed predecessors of this
-    /// user left.
+    /// user left, but for those whose run is yet to be made whole.
     ///
     /// # Errors
     /// There is not enough space.
@@ -141,14 +149,27 @@ fn places() -> Vec<PathBuf> {
     places
 }
 
-/// Removes what killed predecessors of this user left.
+/// The path that a file holds; empty without one.
+pub(super) fn noted(file: &Path) -> PathBuf {
+    let path = files::read(file, LONGEST_PATH).unwrap_or_default();
+    PathBuf::from(OsString::from_vec(path))
+}
+
+/// Whether a run will have what these rings still hold.
+fn is_awaited(rings: &Path) -> bool {
+    let bundle = noted(&rings.join(BUNDLE));
+    bundle.is_absolute() && noted(&bundle.join(RINGS)) == rings
+}
+
+/// Removes what killed predecessors of this user left and no run waits for.
 fn clean(place: &Path) {
     let entries = fs::read_dir(place).into_iter().flatten().flatten();
     for entry in entries {
         let name = entry.file_name();
         let owner = name.to_str().and_then(|name| Owner::parse(PREFIX, name));
         let ours = entry.metadata().is_ok_and(|m| Uid::of(&m) == Uid::own());
-        if ours && owner.is_some_and(|owner| owner.has_ended()) {
+        let ended = owner.is_some_and(|owner| owner.has_ended());
+        if ours && ended && !is_awaited(&entry.path()) {
             // Another process may be removing it; the next start tries again.
             let _ = fs::remove_dir_all(entry.path());
         }
@@ -157,6 +178,7 @@ fn clean(place: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::salvage::{forget_rings, note_rings};
     use super::*;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
@@ -173,18 +195,51 @@ mod tests {
         assert!(!path.exists());
     }
 
+    /// The directory of a recorder that has ended, in this place.
+    fn dead(place: &Path) -> PathBuf {
+        let alive = make(place).unwrap();
+        let name = alive.file_name().unwrap().to_str().unwrap();
+        let mut parts: Vec<&str> = name.split('-').collect();
+        let at = parts.len() - 2;
+        parts[at] = "1";
+        let dead = place.join(parts.join("-"));
+        fs::rename(&alive, &dead).unwrap();
+        dead
+    }
+
+    #[test]
+    fn rings_stay_until_their_run_has_been_made_whole_or_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        for made_whole in [true, false] {
+            fs::create_dir(&run).unwrap();
+            let rings = dead(dir.path());
+            note_rings(&run, &rings).unwrap();
+            clean(dir.path());
+            assert!(rings.exists());
+            match made_whole {
+                true => forget_rings(&run).unwrap(),
+                false => fs::remove_dir_all(&run).unwrap(),
+            }
+            clean(dir.path());
+            assert!(!rings.exists());
+            let _ = fs::remove_dir_all(&run);
+        }
+        // A run that waits for others.
+        fs::create_dir(&run).unwrap();
+        let [first, second] = [dead(dir.path()), dead(dir.path())];
+        note_rings(&run, &first).unwrap();
+        note_rings(&run, &second).unwrap();
+        clean(dir.path());
+        assert!(!first.exists() && second.exists());
+    }
+
     #[test]
     fn every_place_where_something_may_be_left_is_cleaned() {
         let mut places = places();
         places.push(PathBuf::from(LAST));
         for place in places {
-            let alive = make(&place).unwrap();
-            let name = alive.file_name().unwrap().to_str().unwrap();
-            let mut parts: Vec<&str> = name.split('-').collect();
-            let at = parts.len() - 2;
-            parts[at] = "1";
-            let dead = place.join(parts.join("-"));
-            fs::rename(&alive, &dead).unwrap();
+            let dead = dead(&place);
             drop(Rings::create().unwrap());
             assert!(!dead.exists(), "{}", dead.display());
         }
@@ -193,14 +248,9 @@ mod tests {
     #[test]
     fn what_a_killed_predecessor_left_is_removed_and_what_others_own_is_not() {
         let dir = tempfile::tempdir().unwrap();
+        let dead = dead(dir.path());
         let alive = make(dir.path()).unwrap();
-        let name = alive.file_name().unwrap().to_str().unwrap();
-        let mut parts: Vec<&str> = name.split('-').collect();
-        let at = parts.len() - 2;
-        parts[at] = "1";
-        let dead = dir.path().join(parts.join("-"));
         let stranger = dir.path().join("idlewave-rings-of-somebody");
-        fs::create_dir(&dead).unwrap();
         fs::create_dir(&stranger).unwrap();
         assert!(adopt(&stranger).is_none());
         // Others may look into it, so it was not created here.

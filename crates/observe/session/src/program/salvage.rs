@@ -2,7 +2,7 @@
 
 use super::drain::{Before, Drain};
 use super::gather::rings;
-use super::rings::{Rings, adopt};
+use super::rings::{BUNDLE, RINGS, Rings, adopt, noted};
 use super::sheets::enter_without_rings;
 use crate::SessionError;
 use idlewave_clock::{Calibration, Counter};
@@ -14,21 +14,22 @@ use idlewave_sys::pid_namespace::PidNamespace;
 use idlewave_units::Pid;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// File of the bundle that holds the path of the rings while they exist.
-const FILE: &str = "rings";
-/// Longest path that the kernel accepts (PATH_MAX).
-const LONGEST_PATH: u64 = 4_096;
-
-/// Stores the path of the rings in the bundle.
+/// Stores the path of the rings in the bundle, and that of the bundle beside the rings: as long as
+/// each names the other, recordings that begin leave the rings alone.
 ///
 /// # Errors
-/// The bundle cannot be written.
+/// The bundle or the directory of the rings cannot be written.
 pub fn note_rings(bundle: &Path, rings: &Path) -> Result<(), SessionError> {
-    let path = bundle.join(FILE);
-    files::replace(&path, rings.as_os_str().as_bytes()).map_err(SessionError::io("write", path))
+    let note = |at: PathBuf, path: &Path| {
+        let done = files::replace(&at, path.as_os_str().as_bytes());
+        done.map_err(SessionError::io("write", at))
+    };
+    let whole = fs::canonicalize(bundle).map_err(SessionError::io("find", bundle))?;
+    note(rings.join(BUNDLE), &whole)?;
+    note(bundle.join(RINGS), rings)
 }
 
 /// Removes that path: the rings are empty or gone.
@@ -36,7 +37,7 @@ pub fn note_rings(bundle: &Path, rings: &Path) -> Result<(), SessionError> {
 /// # Errors
 /// The bundle cannot be written.
 pub fn forget_rings(bundle: &Path) -> Result<(), SessionError> {
-    let path = bundle.join(FILE);
+    let path = bundle.join(RINGS);
     match fs::remove_file(&path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(SessionError::io("remove", path)(e)),
         _ => Ok(()),
@@ -44,15 +45,14 @@ pub fn forget_rings(bundle: &Path) -> Result<(), SessionError> {
 }
 
 /// Adds what the rings still hold to the spill of a bundle, if they exist: on the recording
-/// machine, until the next recording or reboot. They are removed when the result is dropped.
+/// machine, until it reboots. They are removed when the result is dropped.
 ///
 /// # Errors
 /// The spill cannot be read or written.
 pub(crate) fn salvage_rings(out: &mut RunWriter) -> Result<Option<Rings>, SessionError> {
     let bundle = out.path().to_owned();
     let bundle = bundle.as_path();
-    let noted = files::read(&bundle.join(FILE), LONGEST_PATH).unwrap_or_default();
-    let path = PathBuf::from(std::ffi::OsString::from_vec(noted));
+    let path = noted(&bundle.join(RINGS));
     let Some(directory) = adopt(&path) else {
         forget_rings(bundle)?;
         return Ok(None);

@@ -56,6 +56,12 @@ impl Objects {
         &self.threads[object as usize]
     }
 
+    /// Application, task and thread of each thread, as they stand in records: `1:2:1:`.
+    pub(super) fn places(&self) -> Vec<Vec<u8>> {
+        let place = |t: &Thread| format!("{}:{}:{}:", t.appl, t.task, t.thread).into_bytes();
+        self.threads.iter().map(place).collect()
+    }
+
     /// The thread that had a CPU; the idle thread has one number on every CPU.
     pub(super) fn ran(&self, node: NodeId, cpu: Cpu, pid: Pid) -> Option<u32> {
         match pid == Pid::IDLE {

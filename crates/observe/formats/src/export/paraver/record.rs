@@ -6,7 +6,6 @@
 //! of objects count from 1, and CPU 0 is an unknown one.
 
 use crate::export::out::number;
-use crate::export::paraver::objects::Objects;
 use crate::export::paraver::survey::Survey;
 use crate::export::sorter::Sorted;
 use crate::export::{ExportError, Job};
@@ -92,57 +91,47 @@ impl Record {
         Self { cpu, ..self }
     }
 
-    /// Appends the record as a line. Times count from `origin`.
-    pub(super) fn line(&self, text: &mut Vec<u8>, objects: &Objects, origin: u64) {
-        let mut field = |value: u64, last: bool| {
-            number(text, value);
-            text.push(if last { b'\n' } else { b':' });
-        };
-        let object = objects.thread(self.object);
-        for value in [
-            self.kind + 1,
-            self.cpu,
-            object.appl,
-            object.task,
-            object.thread,
-        ] {
-            field(value.into(), false);
-        }
-        field(self.time - origin, false);
+    /// Appends the record as a line. Times count from `origin`; `places` are those of
+    /// [`Objects::places`](super::objects::Objects::places).
+    pub(super) fn line(&self, text: &mut Vec<u8>, places: &[Vec<u8>], origin: u64) {
+        let place = |object: u32| places[object as usize].as_slice();
+        field(text, self.kind + 1);
+        field(text, self.cpu);
+        text.extend_from_slice(place(self.object));
+        field(text, self.time - origin);
         match self.kind {
             MESSAGE => {
-                let other = objects.thread(self.other);
-                field(self.time - origin, false);
-                for value in [0, other.appl, other.task, other.thread] {
-                    field(value.into(), false);
-                }
-                for value in [self.a - origin, self.b - origin, self.c] {
-                    field(value, false);
-                }
+                field(text, self.time - origin);
+                field(text, 0_u32);
+                text.extend_from_slice(place(self.other));
+                field(text, self.a - origin);
+                field(text, self.b - origin);
+                field(text, self.c);
                 // The tag of a message is a signed number.
-                let tag = self.d as i64;
-                if tag < 0 {
-                    text.push(b'-');
-                }
-                number(text, tag.unsigned_abs());
-                text.push(b'\n');
-            }
-            EVENT if self.c != 0 => {
-                for value in [self.a, self.b, self.c] {
-                    field(value, false);
-                }
-                field(self.d, true);
+                number(text, self.d as i64);
             }
             STATE => {
-                field(self.a - origin, false);
-                field(self.b, true);
+                field(text, self.a - origin);
+                number(text, self.b);
             }
             _ => {
-                field(self.a, false);
-                field(self.b, true);
+                field(text, self.a);
+                if self.c != 0 {
+                    field(text, self.b);
+                    field(text, self.c);
+                    number(text, self.d);
+                } else {
+                    number(text, self.b);
+                }
             }
         }
+        text.push(b'\n');
     }
+}
+
+fn field(text: &mut Vec<u8>, value: impl itoa::Integer) {
+    number(text, value);
+    text.push(b':');
 }
 
 /// The first line, and those of the communicators.
