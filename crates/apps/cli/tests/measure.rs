@@ -1,6 +1,6 @@
 //! `idlewave measure` under real launchers. No assertion depends on speed.
 
-use idlewave_mpi::testing::{installations, long, skip, some_installations};
+use idlewave_mpi::testing::{self, installations, long, skip, some_installations};
 use idlewave_sys::process::{Signal, send};
 use idlewave_units::Pid;
 use std::path::Path;
@@ -29,10 +29,8 @@ fn every_measurement_runs_under_every_launcher() {
         for (ranks, measurements) in jobs {
             for &what in measurements {
                 let mut command = mpi.launch(ranks);
-                let output = command
-                    .args([IDLEWAVE, "measure", what, "--duration", "100ms", "--json"])
-                    .output()
-                    .expect("a launcher");
+                command.args([IDLEWAVE, "measure", what, "--duration", "100ms", "--json"]);
+                let output = testing::output(&mut command);
                 let found = json(&output);
                 let series = &found["results"]["series"][0];
                 assert_eq!(series["ranks"], ranks, "{} {what}", mpi.name);
@@ -177,12 +175,8 @@ fn molecular_dynamics_over_mpi_prints_what_its_bundle_explains() {
 
 /// Runs a benchmark whose result must be correct, on all ranks or on fewer.
 fn benchmark(command: &mut Command, args: &str, ranks: usize) -> serde_json::Value {
-    let output = command
-        .arg("measure")
-        .args(args.split(' '))
-        .arg("--json")
-        .output()
-        .expect("idlewave");
+    command.arg("measure").args(args.split(' ')).arg("--json");
+    let output = testing::output(command);
     let mut found = json(&output);
     let found = found["results"].take();
     assert_eq!(found["kind"], "benchmark", "{args}");

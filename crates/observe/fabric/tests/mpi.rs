@@ -7,7 +7,9 @@
 
 use idlewave_clock::monotonic_ns;
 use idlewave_fabric::{Fabric, FabricError, MpiFabric, PointToPoint, Tag, Waiting, conformance};
-use idlewave_mpi::testing::{Installation, installation, installations, long, some_installations};
+use idlewave_mpi::testing::{
+    self, Installation, installation, installations, long, some_installations,
+};
 use idlewave_mpi::{MpiError, Search};
 use idlewave_units::Rank;
 use std::io::Write;
@@ -135,7 +137,7 @@ fn finish(mut command: Command, library: Option<&Path>, case: &str) -> Output {
     if let Some(library) = library {
         command.env(LIBRARY, library);
     }
-    command.output().unwrap()
+    testing::output(&mut command)
 }
 
 fn words(output: &Output) -> String {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_mpi::testing::{Installation, installations, skip};
+use idlewave_mpi::testing::{Installation, installations, output, skip};
 use idlewave_mpi::{Calls, Family, Library, MpiError, Search};
 use std::path::Path;
 use std::process::Command;
@@ -61,7 +61,7 @@ fn run(mut command: Command, what: &str, path: Option<&Path>) -> String {
         all.extend(std::env::split_paths(&old));
         command.env("PATH", std::env::join_paths(all).unwrap());
     }
-    let output = command.output().unwrap();
+    let output = output(&mut command);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let found = text
         .lines()

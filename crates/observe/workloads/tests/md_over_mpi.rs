@@ -8,7 +8,7 @@
 use idlewave_clock::Monotonic;
 use idlewave_fabric::{Fabric, MpiFabric, PointToPoint, Waiting, world};
 use idlewave_mpi::Search;
-use idlewave_mpi::testing::{Installation, installation};
+use idlewave_mpi::testing::{self, Installation, installation};
 use idlewave_workloads::md::{Done, Plan, run_rank};
 use std::io::Write;
 use std::sync::OnceLock;
@@ -90,7 +90,7 @@ fn check(installation: &Installation, ranks: u32, wanted: &[String]) {
         "--test-threads=1",
     ]);
     command.env(LIBRARY, &installation.libraries[0]);
-    let output = command.output().unwrap();
+    let output = testing::output(&mut command);
     let text = [&output.stdout[..], &output.stderr[..]].concat();
     let text = String::from_utf8_lossy(&text);
     assert!(output.status.success(), "{ranks} ranks: {text}");

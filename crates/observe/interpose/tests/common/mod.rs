@@ -2,7 +2,7 @@
 
 use idlewave_interpose::ring::{CAPACITY_VARIABLE, DIRECTORY_VARIABLE, WORDS, flags};
 use idlewave_interpose::{Loss, Record, RingReader, RingState, decode, functions, write_library};
-use idlewave_mpi::testing::{Installation, skip};
+use idlewave_mpi::testing::{self, Installation, skip};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -102,14 +102,7 @@ impl Place {
             launch.arg(format!("{name}={value}"));
         }
         launch.args(command);
-        // The launcher of Open MPI 5 gives a thread of its own two seconds to start, and starts no
-        // program otherwise.
-        let mut attempts = (0..5).map(|_| output(&mut launch));
-        let started = |output: &std::process::Output| {
-            let words = String::from_utf8_lossy(&output.stderr);
-            !words.contains("PMIx server's listener thread failed to start")
-        };
-        let output = attempts.find(started).expect("a launcher that starts");
+        let output = output(&mut launch);
         Run {
             output,
             processes: read(&rings),
@@ -143,7 +136,7 @@ static JOB: Mutex<()> = Mutex::new(());
 
 pub fn output(command: &mut Command) -> Output {
     let _one = JOB.lock().unwrap_or_else(PoisonError::into_inner);
-    let output = command.output().expect("the launcher can be started");
+    let output = testing::output(command);
     let words = String::from_utf8_lossy(&output.stderr);
     // 124 is what `timeout` says.
     assert_ne!(
