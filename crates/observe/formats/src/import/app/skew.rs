@@ -388,13 +388,15 @@ mod tests {
             (1, 0, 9_000_000, 9_008_000),
             (2, 1, 14_004_000, 14_009_000),
             (3, 1, 14_001_000, 14_007_000),
-            // Nobody of node 2 has a trace of this collective.
         ] {
             let at = (Rank::new(rank), NodeId::new(node));
             skew.add((0, 0, 0), at, (begin, end));
         }
-        let alone = (Rank::new(4), NodeId::new(2));
-        skew.add((1, 0, 0), alone, (1_000_000, 1_001_000));
+        // Nodes 2 and 3 meet each other only.
+        for node in [2, 3] {
+            let at = (Rank::new(2 + node), NodeId::new(node));
+            skew.add((1, 0, 0), at, (1_000_000, 1_001_000));
+        }
         let shifts = skew.shifts();
         // -5.001 to -4.996 ms.
         let of = |rank, node| shifts.of(Some(Rank::new(rank)), NodeId::new(node)).get();
