@@ -52,8 +52,9 @@ pub(in crate::import) struct Skew {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::import) struct Shifts {
     clocks: Clocks,
-    /// None for clocks of which nothing is known.
     of: HashMap<Clock, Nanos>,
+    /// For clocks of which nothing is known: they keep their place beside the first one.
+    others: Nanos,
     /// Clocks that collectives compare with that of the first one, which counts too.
     pub compared: u64,
     /// Clocks that differ from the first one.
@@ -80,7 +81,7 @@ impl Shifts {
     /// What must be added to the times of a rank on a node.
     pub(in crate::import) fn of(&self, rank: Option<Rank>, node: NodeId) -> Nanos {
         let shift = rank.and_then(|rank| self.of.get(&self.clocks.clock(rank, node)));
-        shift.copied().unwrap_or(Nanos::ZERO)
+        shift.copied().unwrap_or(self.others)
     }
 
     /// Says what was moved, and what no shift mends.
@@ -223,6 +224,7 @@ impl Skew {
             moved: moved.clone().count() as u64,
             apart: shifts().map(away).max().unwrap_or(Nanos::ZERO),
             error: Nanos::from_nanos(moved.map(|&(_, error)| error).max().unwrap_or(0)),
+            others: away(0),
             of: found
                 .iter()
                 .map(|(&clock, &(shift, _))| (clock, away(shift)))
@@ -336,7 +338,8 @@ mod tests {
         let shifts = skew(&[0, -5_000_000, 70_000], 30, MOST).shifts();
         assert_eq!((shifts.moved, shifts.error), (2, Nanos::from_micros(2)));
         assert_eq!(shifts_of(&shifts, [0, 1, 2]), [70_000, 5_070_000, 0]);
-        assert_eq!(shifts.of(None, NODE), Nanos::ZERO);
+        assert_eq!(shifts_of(&shifts, [7]), [70_000]);
+        assert_eq!(shifts.of(None, NODE), Nanos::from_nanos(70_000));
         assert_eq!(shifts.compared, 3);
         assert_eq!(shifts.apart, Nanos::from_nanos(5_070_000));
     }
@@ -400,7 +403,8 @@ mod tests {
         let shifts = skew.shifts();
         // -5.001 to -4.996 ms.
         let of = |rank, node| shifts.of(Some(Rank::new(rank)), NodeId::new(node)).get();
-        assert_eq!([of(1, 0), of(2, 1), of(4, 2)], [4_998_500, 0, 0]);
+        let expected = [4_998_500, 0, 4_998_500, 4_998_500];
+        assert_eq!([of(1, 0), of(2, 1), of(4, 2), of(6, 4)], expected);
         assert_eq!((shifts.moved, shifts.compared), (1, 2));
         assert_eq!(shifts.error, Nanos::from_nanos(2_500));
     }
