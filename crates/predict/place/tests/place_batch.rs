@@ -58,7 +58,7 @@ fn says(variable: &str) -> String {
 /// launchers hang now and then with ranks that take no time at all, or lose what these print.
 fn launched(launcher: &str, variable: &str, assignment: &Assignment) -> String {
     format!(
-        "for attempt in 1 2 3 4; do timeout -k 1 60 {launcher} sh -c '{}' >said\n\
+        "for limit in 10 20 60 60; do timeout -k 1 $limit {launcher} sh -c '{}' >said\n\
          [ \"$(grep -c '^rank ' said)\" = {} ] && break; done; cat said",
         says(variable),
         assignment.ranks().len()
