@@ -126,7 +126,7 @@ fn seen(found: &Explained, shift: u64, back: &[u32]) -> Seen {
     out
 }
 
-/// Takes the parts of all waits: who waited, and for whom.
+/// Takes the parts of all waits; what stays says who waited for whom.
 fn take_parts(seen: &mut Seen) -> Vec<Parts> {
     let parts = |wait: &mut (u64, u32, u32, Parts)| std::mem::take(&mut wait.3);
     seen.values_mut().map(parts).collect()
@@ -134,9 +134,9 @@ fn take_parts(seen: &mut Seen) -> Vec<Parts> {
 
 /// Of equal remainders, the one of the rank with the lowest number gets the nanosecond.
 fn check_parts(one: &Parts, other: &Parts) -> Result<(), TestCaseError> {
-    for of in one.keys().chain(other.keys()) {
-        let of = |parts: &Parts| parts.get(of).copied().unwrap_or_default();
-        prop_assert!(of(one).abs_diff(of(other)) <= 1, "{one:?} {other:?}");
+    for part in one.keys().chain(other.keys()) {
+        let time = |of: &Parts| of.get(part).copied().unwrap_or_default();
+        prop_assert!(time(one).abs_diff(time(other)) <= 1, "{one:?} {other:?}");
     }
     Ok(())
 }

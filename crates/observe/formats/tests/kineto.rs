@@ -337,6 +337,9 @@ fn ranks_come_from_the_trace_else_from_the_name_else_from_the_order() {
     assert_eq!(lost(&told, "files that do not say their rank"), 2);
 }
 
+const UNCOMPARED: &str = "hosts whose clocks could not be compared with that of the first";
+const APART: &str = "hosts whose clocks differed from that of the first one";
+
 /// A trace of a rank on a host, on which this collective begins and ends at these times, us.
 fn on_host(host: &str, rank: u32, name: &str, times: &[(f64, f64)]) -> Value {
     let calls = times.iter();
@@ -363,11 +366,8 @@ fn hosts_are_nodes_whose_clocks_stay_if_nothing_compares_them() {
     assert_eq!(hosts, ["node1", "node2"]);
     let phase = &run.manifest().phases[0];
     assert_eq!((phase.begin_ns, phase.end_ns), (1_000, 4_000));
-    assert_eq!(lost(&told, STRANGE), 1);
+    assert_eq!(lost(&told, UNCOMPARED), 1);
 }
-
-const STRANGE: &str = "hosts whose clocks could not be compared with that of the first";
-const APART: &str = "hosts whose clocks differed from that of the first one";
 
 #[test]
 fn clocks_of_hosts_are_brought_together_by_collectives_that_wait_for_all() {
@@ -399,7 +399,7 @@ fn clocks_of_hosts_are_brought_together_by_collectives_that_wait_for_all() {
             (1, 7_000, 7_010)
         ]
     );
-    assert_eq!((lost(&told, APART), lost(&told, STRANGE)), (1, 0));
+    assert_eq!((lost(&told, APART), lost(&told, UNCOMPARED)), (1, 0));
     let losses = told.losses.entries();
     let apart = losses.iter().find(|loss| loss.what == APART).unwrap();
     assert!(
@@ -417,12 +417,12 @@ fn clocks_of_hosts_are_brought_together_by_collectives_that_wait_for_all() {
     // In a broadcast, the root does not wait.
     let (told, calls, _) = import("gloo:broadcast", &there);
     assert_eq!(calls[2], (1, 1_008, 1_010));
-    assert_eq!((lost(&told, APART), lost(&told, STRANGE)), (0, 1));
+    assert_eq!((lost(&told, APART), lost(&told, UNCOMPARED)), (0, 1));
     // Clocks that may be right stay, and were compared.
     let right = there.map(|(begin, end)| (begin + 5_001.0, end + 5_001.0));
     let (told, calls, _) = import("gloo:all_reduce", &right);
     assert_eq!(calls[2], (1, 6_009, 6_011));
-    assert_eq!((lost(&told, APART), lost(&told, STRANGE)), (0, 0));
+    assert_eq!((lost(&told, APART), lost(&told, UNCOMPARED)), (0, 0));
 }
 
 #[test]
@@ -442,7 +442,7 @@ fn a_clock_that_was_moved_in_real_traces_is_moved_back() {
         (told, run.read::<Calls>().unwrap())
     };
     let (told, as_recorded) = import(0);
-    assert_eq!((lost(&told, APART), lost(&told, STRANGE)), (0, 0));
+    assert_eq!((lost(&told, APART), lost(&told, UNCOMPARED)), (0, 0));
     let (told, moved_back) = import(MOVED);
     assert_eq!(lost(&told, APART), 1);
     assert_eq!(moved_back.len(), as_recorded.len());

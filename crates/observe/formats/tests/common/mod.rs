@@ -1,6 +1,6 @@
 //! Shared by the tests of exports and imports: small runs, and what an independent reader finds.
 
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)]
 
 use idlewave_formats::export::{Export, ExportError, Format, Job};
 use idlewave_formats::import::{Ask, ImportError, Imported, Program, import};

@@ -1,5 +1,4 @@
 //! CTF traces: written as lttng-modules 2.13 does it, recorded ones, and what babeltrace2 finds in them.
-#![allow(dead_code)]
 
 pub mod listed;
 pub mod own;

@@ -1,6 +1,6 @@
 //! Traces of PyTorch's profiler, made for tests.
 
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)]
 
 use idlewave_formats::import::{Ask, ImportError, Imported, import};
 use idlewave_run::RunReader;

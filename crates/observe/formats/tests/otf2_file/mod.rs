@@ -2,7 +2,7 @@
 //!
 //! Rank 1 posts a receive, waits for rank 0 to send, and then waits for it at a barrier.
 
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -104,11 +104,6 @@ impl Out {
     /// A record of a single number.
     pub fn single(&mut self, kind: u8, number: u64) -> &mut Self {
         self.u8(kind).number(number)
-    }
-
-    /// Enters a region now, and leaves it at another time.
-    pub fn region(&mut self, region: u64, begin: u64, end: u64) -> &mut Self {
-        self.at(begin).single(12, region).at(end).single(13, region)
     }
 
     pub fn end(&mut self) -> Vec<u8> {

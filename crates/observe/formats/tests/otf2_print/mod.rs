@@ -1,6 +1,6 @@
 //! Archives that the real library writes, and what it finds in one, by otf2-print, as rows of a run.
 
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)]
 
 use crate::common::{skip, try_export};
 use idlewave_formats::export::{Export, ExportError, Format};

@@ -1,5 +1,4 @@
 //! Files of perf: recorded ones, ones written by hand, and the same in the other byte order.
-#![allow(dead_code)]
 
 pub mod imported;
 pub mod swap;

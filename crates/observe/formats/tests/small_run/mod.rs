@@ -1,5 +1,4 @@
 //! A small run whose exports can be worked out by hand.
-#![allow(dead_code)]
 
 use crate::common::{self, NODE, source};
 use idlewave_formats::export::{ExportError, Format};

@@ -1,5 +1,4 @@
 //! Traces written by hand, in every format.
-#![allow(dead_code)]
 
 use crate::common::import_of;
 use idlewave_formats::import::{ImportError, Imported, Program};

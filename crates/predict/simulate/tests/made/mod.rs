@@ -1,7 +1,5 @@
 //! Simulated runs and their findings.
 
-#![allow(dead_code)]
-
 use idlewave_explain::{Explanation, explain};
 use idlewave_noise::{Arrivals, Lengths, NoiseModel, Scope, Source, Together};
 use idlewave_run::findings::{Findings, SourceFinding};

@@ -376,7 +376,7 @@ impl Build {
         self.app.expect_ranks(self.world);
         self.lost.unseen_ranks = u64::from(self.world) - self.files.len() as u64;
         let hosts = self.hosts.len() as u64;
-        self.lost.strange_hosts = hosts.saturating_sub(self.shifts.compared.max(1));
+        self.lost.uncompared_hosts = hosts.saturating_sub(self.shifts.compared.max(1));
         let library = match self.backend.as_str() {
             "" => "torch.distributed".to_owned(),
             _ => self.backend,

@@ -24,7 +24,7 @@ pub(super) struct Lost {
     /// Collectives of unknown size.
     pub typeless: u64,
     pub unseen_ranks: u64,
-    pub strange_hosts: u64,
+    pub uncompared_hosts: u64,
 }
 
 impl LeftOut {
@@ -86,7 +86,7 @@ impl Lost {
         );
         losses.enter(
             "hosts whose clocks could not be compared with that of the first",
-            self.strange_hosts,
+            self.uncompared_hosts,
             "no all-reduce or the like connects them: waits between them are wrong by the difference of their clocks",
             "synchronise the clocks, or import the ranks of one host",
         );
