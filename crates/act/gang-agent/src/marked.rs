@@ -68,9 +68,10 @@ struct Known {
 }
 
 impl Known {
-    /// An old process will not get a mark.
-    fn is_old(&self, now: Nanos) -> bool {
-        !self.badge.marked() && now > self.since + YOUNG
+    /// Whether it need not be read again: an old process will not get a mark.
+    fn stays(&self, now: Nanos) -> bool {
+        let is_old = !self.badge.marked() && now > self.since + YOUNG;
+        is_old || self.badge.is_final()
     }
 }
 
@@ -115,7 +116,7 @@ impl Marks {
             };
             let before = self.known.remove(&(pid, start));
             let entry = match before {
-                Some(known) if known.badge.is_final() || known.is_old(now) => known,
+                Some(known) if known.stays(now) => known,
                 before => Known {
                     badge: badge(&directory),
                     since: before.map_or(now, |known| known.since),
@@ -155,12 +156,12 @@ impl Marks {
             let serves = || parents.contains(&marked.pid);
             marked.launcher = is_launcher(&directory, name, || *rank, serves);
         }
-        self.find_jobs(gangs, &mut found);
+        self.find_jobs(gangs, now, &mut found);
         found
     }
 
     /// Adds the processes of Slurm jobs, except those marked for another gang.
-    fn find_jobs(&self, gangs: &[Spec], found: &mut BTreeMap<GangId, Vec<Marked>>) {
+    fn find_jobs(&self, gangs: &[Spec], now: Nanos, found: &mut BTreeMap<GangId, Vec<Marked>>) {
         let job = |spec: &Spec| match spec.mark {
             Mark::Slurm(job) => Some((spec.id(), JobId::new(job)?, spec.uid())),
             Mark::Token(_) => None,
@@ -175,38 +176,31 @@ impl Marks {
         };
         let taken: BTreeSet<Pid> = found.values().flatten().map(|marked| marked.pid).collect();
         for (gang, job, user) in jobs {
-            let of_job = table.find(job, user);
-            let launchers = of_job.launchers.keys().map(|pid| (*pid, None));
-            let processes = of_job.processes.iter();
+            let members = table.find(job, user);
+            let launchers = members.launchers.keys().map(|pid| (*pid, None));
+            let processes = members.processes.iter();
             let all = launchers.chain(processes.map(|(pid, process)| (*pid, Some(process))));
             let marked = all
                 .filter(|(pid, _)| !taken.contains(pid) && self.is_here(*pid))
-                .filter_map(|(pid, process)| self.of_job(pid, process, user));
+                .filter_map(|(pid, process)| {
+                    let badge = self.badge_now(pid, now)?;
+                    let marked = gangs.iter().any(|spec| badge.1.is_of(&spec.mark));
+                    (!marked).then(|| of_job(pid, badge, process, user))
+                });
             found.entry(gang).or_default().extend(marked);
         }
     }
 
-    /// A process of a Slurm job; a launcher has no rank.
-    fn of_job(&self, pid: Pid, process: Option<&Process>, user: Uid) -> Option<Marked> {
+    /// Start time and badge of a process. One that was young when it was looked at may have
+    /// executed its program since.
+    fn badge_now(&self, pid: Pid, now: Nanos) -> Option<(u64, Badge)> {
         let mut known = self.known.range((pid, 0)..=(pid, u64::MAX));
-        let ((_, start), known) = known.next()?;
-        let step = process.and_then(|process| process.step);
-        let tasks = matches!(step, Some(Step::Number(_) | Step::Component(..)));
-        let (rank, size) = match tasks {
-            true => known.badge.rank(),
-            // The sbatch script, and what mpirun starts there, see their own task numbers.
-            false => (known.badge.rank, known.badge.size),
+        let (&(_, start), known) = known.next()?;
+        let badge = match known.stays(now) {
+            true => known.badge.clone(),
+            false => badge(&self.proc.join(pid.to_string())),
         };
-        Some(Marked {
-            pid,
-            start: *start,
-            launcher: process.is_none(),
-            rank,
-            size,
-            user,
-            step,
-            tracked: process.is_some_and(|process| process.how == How::Group),
-        })
+        Some((start, badge))
     }
 
     /// Whether it is on this node: in tests, several nodes share a machine, each with a network of
@@ -271,6 +265,27 @@ impl Badge {
     }
 }
 
+/// A process of a Slurm job; a launcher has no rank.
+fn of_job(pid: Pid, (start, badge): (u64, Badge), process: Option<&Process>, user: Uid) -> Marked {
+    let step = process.and_then(|process| process.step);
+    let tasks = matches!(step, Some(Step::Number(_) | Step::Component(..)));
+    let (rank, size) = match tasks {
+        true => badge.rank(),
+        // The sbatch script, and what mpirun starts there, see their own task numbers.
+        false => (badge.rank, badge.size),
+    };
+    Marked {
+        pid,
+        start,
+        launcher: process.is_none(),
+        rank,
+        size,
+        user,
+        step,
+        tracked: process.is_some_and(|process| process.how == How::Group),
+    }
+}
+
 fn badge(directory: &Path) -> Badge {
     fs::read(directory.join("environ")).map_or_else(|_| Badge::default(), |e| Badge::parse(&e))
 }
@@ -318,7 +333,7 @@ pub fn cpu_time(pid: Pid) -> Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::sleep;
+    use crate::testing::{Ended, sleep, sleep_called};
 
     fn spec(gang: u32, token: &str) -> Spec {
         Spec {
@@ -364,6 +379,31 @@ mod tests {
         assert_eq!(of(2)[0].pid, second.pid());
         assert_eq!((of(2)[0].rank, of(2)[0].size), (Some(0), Some(2)));
         assert!(of(3).is_empty());
+    }
+
+    #[test]
+    fn a_marked_process_of_a_job_is_not_the_jobs_however_late_it_executed_its_program() {
+        let (job, token) = (std::process::id(), format!("late-{}", std::process::id()));
+        let process = sleep(&[("SLURM_JOB_ID", &job.to_string()), (VARIABLE, &token)]);
+        let of_job = Spec {
+            mark: Mark::Slurm(job),
+            ..spec(1, "")
+        };
+        let specs = [of_job, spec(2, &token)];
+        let mut marks = Marks::new();
+        assert_eq!(find(&mut marks, &specs, 1)[&GangId::new(2)].len(), 1);
+        // As it would be if it had been looked at before that.
+        for ((pid, _), known) in &mut marks.known {
+            if *pid == process.pid() {
+                known.badge = Badge::default();
+            }
+        }
+        let mut found = BTreeMap::new();
+        marks.find_jobs(&specs, Nanos::ZERO, &mut found);
+        assert!(found[&GangId::new(1)].is_empty(), "{found:?}");
+        // What has not looked marked for long is taken for what it looks like.
+        marks.find_jobs(&specs, YOUNG + Nanos::from_secs(100), &mut found);
+        assert_eq!(found[&GangId::new(1)].len(), 1);
     }
 
     #[test]
@@ -431,7 +471,7 @@ mod tests {
         let token = format!("named-{}", std::process::id());
         let copy = |name: &str| {
             let path = directory.path().join(name);
-            fs::copy("/bin/sleep", &path).unwrap();
+            sleep_called(&path);
             path
         };
         let (srun, mpirun) = (copy("srun"), copy("mpirun"));
@@ -463,14 +503,21 @@ mod tests {
     }
 
     #[test]
-    fn the_cpu_time_of_this_process_rises() {
-        let own = Pid::new(std::process::id());
-        let before = cpu_time(own);
-        let end = std::time::Instant::now() + std::time::Duration::from_millis(20);
-        while std::time::Instant::now() < end {
-            std::hint::spin_loop();
+    fn the_cpu_time_of_a_process_rises() {
+        // Not that of this one: it falls when the thread of another test ends.
+        let busy = std::process::Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .spawn()
+            .map(Ended)
+            .unwrap();
+        let before = cpu_time(busy.pid());
+        for turn in 0.. {
+            if cpu_time(busy.pid()) > before {
+                break;
+            }
+            assert!(turn < 1_000);
+            std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        assert!(cpu_time(own) > before);
         assert_eq!(cpu_time(Pid::new(u32::MAX)), Nanos::ZERO);
     }
 }

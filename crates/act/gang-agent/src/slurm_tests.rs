@@ -5,7 +5,7 @@ use crate::desk::{Desk, DeskError, DeskSettings, Job, NodeFacts};
 use crate::held::Gangs;
 use crate::marked::{Marked, Marks, VARIABLE};
 use crate::parcel::{Mark, Seen, Spec};
-use crate::testing::{Ended, start};
+use crate::testing::{Ended, sleep_called, start};
 use idlewave_freeze::{Freezer, Kind};
 use idlewave_gang::GangId;
 use idlewave_gang::policy::{self, Class};
@@ -50,8 +50,7 @@ fn find(specs: &[Spec], wanted: usize) -> BTreeMap<GangId, Vec<Marked>> {
 fn tasks_of_a_slurm_job_are_ranks_and_its_script_is_none() {
     let dir = tempfile::tempdir().unwrap();
     let srun = dir.path().join("srun");
-    // A copy: a link to another program executes that one.
-    fs::copy("/bin/sleep", &srun).unwrap();
+    sleep_called(&srun);
     let sleep = Path::new("/bin/sleep");
     let (own, other) = (job(0).to_string(), job(1).to_string());
     let token = format!("of-a-job-{own}");

@@ -37,6 +37,14 @@ pub fn start(program: &Path, variables: &[(&str, &str)]) -> Ended {
     Ended(command.envs(variables.iter().copied()).spawn().unwrap())
 }
 
+/// A copy of sleep(1) under another name: a link to a program executes that one. Another process
+/// makes it: children that other tests start meanwhile would hold the copy open for writing, and so
+/// keep it from being executed.
+pub fn sleep_called(path: &Path) {
+    let copied = Command::new("cp").arg("/bin/sleep").arg(path).status();
+    assert!(copied.unwrap().success());
+}
+
 /// Like [`start`], of sleep(1).
 pub fn sleep(variables: &[(&str, &str)]) -> Ended {
     start(Path::new("/bin/sleep"), variables)

@@ -77,7 +77,7 @@ proptest! {
     fn any_line_that_is_lost_doubled_or_altered_is_noticed(
         at in any::<prop::sample::Index>(),
         byte in any::<prop::sample::Index>(),
-        how in 0..3,
+        how in 0..4,
     ) {
         let noise = noise(20_000);
         let dir = bundle(&[noise, vec![1; 100]]);
@@ -90,7 +90,12 @@ proptest! {
                 let mut bytes = lines[at].clone().into_bytes();
                 let used = lines[at].trim_end().len();
                 let byte = byte.index(used);
-                bytes[byte] = if bytes[byte] == b'A' { b'B' } else { b'A' };
+                bytes[byte] = match (how, bytes[byte]) {
+                    // Of a letter, the other case.
+                    (2, byte) => byte ^ 0x20,
+                    (_, b'A') => b'B',
+                    _ => b'A',
+                };
                 lines[at] = String::from_utf8(bytes).unwrap();
             }
         }
@@ -149,4 +154,8 @@ fn lines_that_are_not_ours_are_none_and_torn_ones_are_errors() {
     ] {
         assert!(parse(text).is_err(), "{text}");
     }
+    let line = format!("IWF1:n:7:{:08x}:AAAA", checksum("n", 7, "AAAA"));
+    let capitals = line.to_uppercase().replace(":N:", ":n:");
+    assert!(line != capitals && parse(&line).is_ok());
+    assert!(parse(&capitals).is_err(), "{capitals}");
 }
