@@ -14,8 +14,8 @@ use idlewave_simulate::goal::Action;
 use std::path::{Path, PathBuf};
 
 const ITERATIONS: u64 = 50;
-/// The error of each rank's end with every call as long as it was: what remains is how the schedule
-/// orders things.
+/// The error of each rank's end with every call as long as it was, and every message as quick as the
+/// others: what remains is how the schedule orders things.
 const TOLERANCE_PERCENT: f64 = 5.0;
 
 /// Records `ring` on this many ranks under an installation.
@@ -45,8 +45,12 @@ fn assert_predicted(name: &str, found: &Like) {
         found.quiet.finish_ns,
         found.costs
     );
+    // Messages are not equally quick. On a busy machine, where they wait for their receiver's CPU,
+    // the usual latency is a millisecond; the two rounds of every iteration differ from it.
+    let rounds = (2 * ITERATIONS * found.costs.latency.get()) as f64;
+    let rounds_percent = rounds / found.measured_ns[rank as usize] as f64 * 100.0;
     assert!(
-        percent.abs() < TOLERANCE_PERCENT,
+        percent.abs() < TOLERANCE_PERCENT + rounds_percent,
         "{name}: rank {rank} by {percent} %"
     );
     // Time that others took from the work is omitted.
@@ -138,6 +142,7 @@ fn of_programs_recorded_on_several_numbers_of_ranks_the_smallest_predicts_the_ot
     };
     let seen: serde_json::Value = serde_json::from_str(&like(&["--json"])).unwrap();
     assert_eq!(seen["scaled_by"], paths[1].to_str().unwrap());
+    let rounds = 3.0 * seen["runs"][1]["costs"]["latency_ns"].as_f64().unwrap();
     for (row, (path, ranks)) in seen["scaling"]
         .as_array()
         .unwrap()
@@ -149,9 +154,10 @@ fn of_programs_recorded_on_several_numbers_of_ranks_the_smallest_predicts_the_ot
             (&path.to_str().unwrap().into(), &ranks.into())
         );
         let of = |key: &str| row[key].as_f64().unwrap();
-        // Pauses of 3 ms, however many ranks share a CPU; a loaded machine may lengthen the
-        // measured ones.
-        assert!((2.88e6..3.6e6).contains(&of("quiet_step_ns")), "{row}");
+        // Pauses of 3 ms, however many ranks share a CPU, and three rounds of messages at most; a
+        // loaded machine may lengthen the measured ones.
+        let quiet = 2.88e6..3.6e6 + rounds;
+        assert!(quiet.contains(&of("quiet_step_ns")), "{rounds} {row}");
         assert!(of("measured_step_ns") >= 2.99e6, "{row}");
         let noisy = &row["step_ns"];
         assert!(
@@ -214,8 +220,9 @@ fn of_programs_recorded_on_several_numbers_of_ranks_the_smallest_predicts_the_ot
     assert!(what.contains("there are recursive-doubling"), "{what}");
     let [what, _] = refused(&["--steps", "3"]);
     assert!(what.contains("recorded program"), "{what}");
-    // Half the work for twice the ranks.
+    // Half the work for twice the ranks; messages take as long.
     let strong: serde_json::Value = serde_json::from_str(&like(&["--json", "--strong"])).unwrap();
-    let share = step(&strong) / weak;
-    assert!((share - 0.5).abs() < 0.02, "{share}");
+    let (half, strong) = (weak / 2.0, step(&strong));
+    let expected = 0.96 * half..1.04 * half + rounds;
+    assert!(expected.contains(&strong), "{strong} {expected:?}");
 }
