@@ -188,13 +188,21 @@ fn tracing_works_where_tracefs_is_not_mounted() {
     }
 }
 
+fn can_be_written(marker: &Path) -> bool {
+    let written = std::fs::write(marker, "before");
+    if let Err(error) = &written {
+        println!("skipped: nothing can be written to trace_marker: {error}");
+    }
+    written.is_ok()
+}
+
 #[test]
 fn a_recording_that_begins_or_ends_refuses_no_line_of_a_program() {
     let _one = INSTANCES.lock().unwrap_or_else(|e| e.into_inner());
     let Some(tracefs) = tracefs() else { return };
     let marker = tracefs.root().join("trace_marker");
-    if let Err(error) = std::fs::write(&marker, "before") {
-        return println!("skipped: nothing can be written to trace_marker: {error}");
+    if !can_be_written(&marker) {
+        return;
     }
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     std::thread::scope(|scope| {
@@ -225,6 +233,37 @@ fn a_recording_that_begins_or_ends_refuses_no_line_of_a_program() {
         let lines = writer.join().unwrap();
         assert!(lines.as_ref().is_ok_and(|lines| *lines > 0), "{lines:?}");
     });
+}
+
+#[test]
+fn a_recording_of_one_cpu_refuses_no_line_that_is_written_on_another() {
+    let _one = INSTANCES.lock().unwrap_or_else(|e| e.into_inner());
+    let Some(tracefs) = tracefs() else { return };
+    let marker = tracefs.root().join("trace_marker");
+    if !can_be_written(&marker) {
+        return;
+    }
+    let allowed = idlewave_sys::affinity::allowed().unwrap();
+    for recorded in allowed.iter() {
+        let dir = tempfile::tempdir().unwrap();
+        let one = TraceConfig {
+            cpus: [recorded].into_iter().collect(),
+            ..config(dir.path())
+        };
+        let session = TraceSession::start(Path::new("/"), &one).unwrap();
+        for cpu in allowed.iter() {
+            let write = || {
+                idlewave_sys::affinity::bind(&[cpu].into_iter().collect()).unwrap();
+                std::fs::write(&marker, "a line")
+            };
+            let written = std::thread::scope(|scope| scope.spawn(write).join().unwrap());
+            assert!(
+                written.is_ok(),
+                "on {cpu}, recorded: {recorded}: {written:?}"
+            );
+        }
+        session.stop().unwrap();
+    }
 }
 
 #[test]

@@ -34,6 +34,16 @@ pub struct TraceConfig {
     pub syscalls: bool,
 }
 
+/// Whether lines that programs write to `trace_marker` may be copied to an instance that records these
+/// CPUs. Where the instance is off, and on a CPU outside its mask, such a write fails with EBADF
+/// (`tracing_mark_write`, kernel/trace/trace.c). So only if all CPUs are recorded, and without a
+/// mask, which would leave out those that come online later.
+fn takes_lines(root: &Path, cpus: &CpuSet) -> bool {
+    let online = fs::read_to_string(root.join("sys/devices/system/cpu/online"));
+    let online = online.ok().and_then(|online| online.trim().parse().ok());
+    online.is_some_and(|online: CpuSet| online.difference(cpus).is_empty())
+}
+
 /// A running recording. Dropping it removes the instance and keeps what has been recorded.
 #[derive(Debug)]
 pub struct TraceSession {
@@ -73,7 +83,10 @@ impl TraceSession {
         let numbers = Numbers::new(&tracefs)?;
         let instance = Instance::create(&tracefs)?;
         instance.write("trace_clock", "mono")?;
-        instance.write("tracing_cpumask", &mask(&config.cpus))?;
+        let lines = takes_lines(root, &config.cpus) && instance.file(COPY_MARKERS).exists();
+        if !lines {
+            instance.write("tracing_cpumask", &mask(&config.cpus))?;
+        }
         for option in ["record-cmd", "markers"] {
             // These options only cost time; kernels that lack one are fine.
             let _ = instance.write(&format!("options/{option}"), "0");
@@ -104,7 +117,7 @@ impl TraceSession {
         for &(system, event) in of_all.iter().chain(&of_ranks) {
             save_format(&tracefs, &raw_dir, system, event)?;
         }
-        if instance.file(COPY_MARKERS).exists() {
+        if lines {
             save_format(&tracefs, &raw_dir, MARKER_EVENT.0, MARKER_EVENT.1)?;
         }
         let page_size = page_size(&instance);
@@ -144,9 +157,9 @@ impl TraceSession {
             session.enable(system, event)?;
         }
         session.instance.write("tracing_on", "1")?;
-        // Older kernels lack it. While it is set and the instance is off, writes to `trace_marker`
-        // fail with EBADF.
-        let _ = session.instance.write(COPY_MARKERS, "1");
+        if lines {
+            session.instance.write(COPY_MARKERS, "1")?;
+        }
         Ok(session)
     }
 

@@ -21,7 +21,8 @@ pub(crate) fn add_lines(
         if let Some(node) = out.manifest.nodes.first_mut() {
             node.trace.unavailable.push(Unavailable {
                 what: "lines that programs write to trace_marker".to_owned(),
-                why: "the kernel has no tracefs option copy_trace_marker (Linux 6.15)".to_owned(),
+                why: "not all CPUs were recorded, or the kernel is older than Linux 6.15"
+                    .to_owned(),
                 allow: None,
             });
         }
