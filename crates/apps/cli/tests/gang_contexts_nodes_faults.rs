@@ -136,6 +136,19 @@ fn status(dir: &Path) -> Option<Status> {
     }
 }
 
+/// What the controller and every team printed, and the exit codes of those that ended.
+fn told(dir: &Path) -> String {
+    let told = |path: PathBuf| {
+        let name = path.file_name()?.to_str()?;
+        let wanted = name == "log" || [".said", ".code"].iter().any(|end| name.ends_with(end));
+        wanted.then(|| Some(format!("{name}: {}", std::fs::read_to_string(&path).ok()?)))?
+    };
+    let files = std::fs::read_dir(dir).unwrap().flatten();
+    let mut all: Vec<String> = files.filter_map(|file| told(file.path())).collect();
+    all.sort();
+    all.join("\n")
+}
+
 #[track_caller]
 fn await_status(dir: &Path, what: &str, wanted: impl Fn(&Status) -> bool) -> Status {
     let end = Instant::now() + gang::LIMIT;
@@ -144,8 +157,7 @@ fn await_status(dir: &Path, what: &str, wanted: impl Fn(&Status) -> bool) -> Sta
         if let Some(status) = status.clone().filter(&wanted) {
             return status;
         }
-        let log = || std::fs::read_to_string(dir.join("log")).unwrap_or_default();
-        assert!(Instant::now() < end, "{what}: {status:#?}\n{}", log());
+        assert!(Instant::now() < end, "{what}: {status:#?}\n{}", told(dir));
         std::thread::sleep(Duration::from_millis(20));
     }
 }
