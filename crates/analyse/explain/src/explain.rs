@@ -11,18 +11,20 @@ use crate::lockstep::{LATEST_KEPT, Late, LockstepAnalysis, LockstepPhase, analys
 use crate::observe::{Observed, observe, watch_strikes};
 use crate::others::top_others;
 use crate::profile::profile;
-use crate::program::{self, Delay};
+use crate::program::{self, Delay, ProgramAnalysis};
 use crate::source_table::SourceTable;
 use crate::strikes::Strike;
 use crate::watch::{Charge, Charger, Watch};
 use crate::watched::{clock_error, is_recorded, taking_part, throttled_nodes};
-use idlewave_run::findings::{ChargedFinding, Findings, LateFinding, LatePartFinding};
+use idlewave_run::findings::{
+    ChargedFinding, Findings, LateFinding, LatePartFinding, SourceFinding,
+};
 use idlewave_run::tables::{
     LatePart, LateParts, LateStep, LateSteps, Marks, Messages, Table, Tasks, WaitParts, Waits,
 };
 use idlewave_run::{
-    Contamination, Coupling, Ledger, Manifest, NodeSheet, PhaseKind, RunReader, SourceKind,
-    TraceCost, TraceMode, TraceSheet, WaitsFor,
+    Contamination, Coupling, Ledger, Manifest, NodeSheet, NoiseProfile, PhaseKind, RunReader,
+    SourceKind, TraceCost, TraceMode, TraceSheet, WaitsFor,
 };
 use idlewave_units::{Cpu, Nanos, NodeId};
 use std::collections::BTreeMap;
@@ -56,81 +58,25 @@ pub struct ProgramTables {
 
 /// Explains a run from its bundle alone. Returns early, with an error, when `stop` becomes true.
 pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, ExplainError> {
-    let checked = || go_on(stop);
     let manifest = run.manifest();
-    let Observed {
+    let Charged {
         kernels,
         mut catalog,
-        mut losses,
+        losses,
         watches,
-        recorded,
-        lane_charges,
-        charges,
-        extras,
-    } = observe(run, stop)?;
-
-    let Struck {
         mut by_source,
-        mut table,
-        mut delays,
-    } = struck(
-        manifest,
-        &kernels,
-        &catalog,
-        &watches,
-        &charges,
-        &extras,
-        recorded.is_some(),
-    );
-    drop(charges);
-
-    let runs = lockstep_runs(
-        run,
-        &kernels,
-        &mut catalog,
-        &watches,
-        &extras,
-        &mut losses,
-        stop,
-    )?;
-    for (_, found) in &runs {
-        table.add_late(&found.late, found.findings.ranks as usize);
-    }
-
-    let program = recorded.map(|recorded| -> Result<_, ExplainError> {
-        let marks = run.read::<Marks>()?;
-        let analysis = program::analyse(
-            recorded,
-            &kernels,
-            &lane_charges,
-            &marks,
-            &mut catalog,
-            &mut losses,
-        );
-        delays.clone_from(&analysis.delays);
-        // Also what lengthened the run while nobody waited.
-        analysis.on_path().for_each(|source| table.name(source));
-        Ok(analysis)
-    });
-    let program = program.transpose()?;
-    table.add_delays(&delays);
-    drop(lane_charges);
-    checked()?;
-
-    let jitter = jittered(run, &kernels, &mut catalog, &watches, &mut table)?;
-    checked()?;
-
-    let mut woken = activations(&kernels, &mut catalog);
+        table,
+        delays,
+        lockstep,
+        program,
+        jitter,
+    } = charged(run, stop)?;
     let effective = table.effective();
-    let rows = table.finish(&mut catalog, &by_source, &mut woken);
-    let place: BTreeMap<SourceId, u32> = rows
-        .iter()
-        .enumerate()
-        .map(|(i, (id, _))| (*id, i as u32))
-        .collect();
-    let (late_steps, late_parts) = late_tables(&runs, &place);
+    let rows = rows(table, &kernels, &mut catalog, &by_source);
+    let place: BTreeMap<SourceId, u32> = rows.iter().map(|(id, _)| *id).zip(0..).collect();
+    let (late_steps, late_parts) = late_tables(&lockstep, &place);
     let latest = latest(
-        &runs,
+        &lockstep,
         &place,
         manifest.ranks.iter().map(|r| r.cpu).collect(),
     );
@@ -145,19 +91,8 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         gaps: gaps(&catalog, &by_source, watched),
         threads: time_of(watches.iter().filter(|w| is_recorded(manifest, w))),
     };
-    let communication = |wanted| communication(run, &runs, wanted);
-    let computations = runs.first().map(|(_, a)| a.findings.compute.iter());
-    let work = computations.and_then(|each| each.max().copied());
-    let profile = profile(
-        &catalog,
-        &by_source,
-        &rows,
-        watched,
-        work.unwrap_or(Nanos::ZERO),
-        communication(Coupling::Neighbours),
-        communication(Coupling::Barrier),
-    );
-    let (lateness, named) = lateness(&runs, &delays, &catalog);
+    let profile = profiled(run, &lockstep, &catalog, &by_source, &rows, watched);
+    let (lateness, named) = lateness(&lockstep, &delays, &catalog);
     let mut findings = Findings {
         header: Some(manifest.header()),
         trace: trace(&manifest.nodes),
@@ -174,7 +109,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         losses,
         program: None,
         jitter: jitter.into_iter().map(|j| j.finish(&place)).collect(),
-        lockstep: runs.iter().map(|(_, a)| a.findings.clone()).collect(),
+        lockstep: lockstep.iter().map(|(_, a)| a.findings.clone()).collect(),
     };
     let program = program.map(|analysis| {
         let (found, messages, waits, wait_parts) = analysis.finish(&place);
@@ -191,6 +126,97 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         late_parts,
         program,
         evidence,
+    })
+}
+
+/// What was taken from whom, and what it delayed.
+struct Charged {
+    kernels: Kernels,
+    catalog: Catalog,
+    losses: Ledger,
+    watches: Vec<Watch>,
+    /// Every strike, by its source.
+    by_source: BTreeMap<SourceId, Vec<Strike>>,
+    table: SourceTable,
+    /// Of a recorded program.
+    delays: BTreeMap<SourceId, Delay>,
+    /// Lockstep runs, by phase.
+    lockstep: Vec<(u32, LockstepAnalysis)>,
+    program: Option<ProgramAnalysis>,
+    jitter: Vec<jitter::Found>,
+}
+
+/// Charges all that is in a run: strikes on watched threads, late steps, waits of a recorded program,
+/// and outliers of equal computations.
+fn charged(run: &RunReader, stop: &AtomicBool) -> Result<Charged, ExplainError> {
+    let Observed {
+        kernels,
+        mut catalog,
+        mut losses,
+        watches,
+        recorded,
+        lane_charges,
+        charges,
+        extras,
+    } = observe(run, stop)?;
+
+    let Struck {
+        by_source,
+        mut table,
+        mut delays,
+    } = struck(
+        run.manifest(),
+        &kernels,
+        &catalog,
+        &watches,
+        &charges,
+        &extras,
+        recorded.is_some(),
+    );
+    drop(charges);
+
+    let lockstep = lockstep_runs(
+        run,
+        &kernels,
+        &mut catalog,
+        &watches,
+        &extras,
+        &mut losses,
+        stop,
+    )?;
+    for (_, found) in &lockstep {
+        table.add_late(&found.late, found.findings.ranks as usize);
+    }
+
+    let program = recorded.map(|recorded| -> Result<_, ExplainError> {
+        let marks = run.read::<Marks>()?;
+        let taken = &lane_charges;
+        let found = program::analyse(recorded, &kernels, taken, &marks, &mut catalog, &mut losses);
+        // Also what lengthened the run while nobody waited.
+        found.on_path().for_each(|source| table.name(source));
+        Ok(found)
+    });
+    let program = program.transpose()?;
+    if let Some(program) = &program {
+        delays.clone_from(&program.delays);
+    }
+    table.add_delays(&delays);
+    drop(lane_charges);
+    go_on(stop)?;
+
+    let jitter = jittered(run, &kernels, &mut catalog, &watches, &mut table)?;
+    go_on(stop)?;
+    Ok(Charged {
+        kernels,
+        catalog,
+        losses,
+        watches,
+        by_source,
+        table,
+        delays,
+        lockstep,
+        program,
+        jitter,
     })
 }
 
@@ -342,6 +368,39 @@ fn lockstep_runs(
         go_on(stop)?;
     }
     Ok(runs)
+}
+
+/// The rows of the table of sources, in order.
+fn rows(
+    table: SourceTable,
+    kernels: &Kernels,
+    catalog: &mut Catalog,
+    by_source: &BTreeMap<SourceId, Vec<Strike>>,
+) -> Vec<(SourceId, SourceFinding)> {
+    let mut woken = activations(kernels, catalog);
+    table.finish(catalog, by_source, &mut woken)
+}
+
+/// What the noise costs by the length of an undisturbed computation.
+fn profiled(
+    run: &RunReader,
+    runs: &[(u32, LockstepAnalysis)],
+    catalog: &Catalog,
+    by_source: &BTreeMap<SourceId, Vec<Strike>>,
+    rows: &[(SourceId, SourceFinding)],
+    watched: Nanos,
+) -> NoiseProfile {
+    let computations = runs.first().map(|(_, a)| a.findings.compute.iter());
+    let work = computations.and_then(|each| each.max().copied());
+    profile(
+        catalog,
+        by_source,
+        rows,
+        watched,
+        work.unwrap_or(Nanos::ZERO),
+        communication(run, runs, Coupling::Neighbours),
+        communication(run, runs, Coupling::Barrier),
+    )
 }
 
 /// When every thread became active, by its source and node.

@@ -2,7 +2,7 @@
 
 use crate::ExplainError;
 use crate::catalog::Catalog;
-use crate::edges::{Extra, GapMatcher};
+use crate::edges::{Extra, Gap, GapMatcher};
 use crate::holes;
 use crate::kernel::Kernels;
 use crate::program::Recorded;
@@ -10,7 +10,7 @@ use crate::strikes::{Strike, is_thread, strikes};
 use crate::watch::{Charge, Charger, Watch};
 use crate::watched::{gaps, is_recorded, throttled_nodes, watches};
 use idlewave_run::tables::{Sources, Tasks};
-use idlewave_run::{Ledger, PhaseKind, RunReader, RunState, SourceKind, TraceMode};
+use idlewave_run::{Ledger, Manifest, PhaseKind, RunReader, RunState, SourceKind, TraceMode};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What was taken from each watched thread.
@@ -65,19 +65,14 @@ pub fn observe(run: &RunReader, stop: &AtomicBool) -> Result<Observed, ExplainEr
         .filter(|&i| is_recorded(manifest, &watches[i]))
         .take(recorded.as_ref().map_or(0, |r| r.program.lanes.len()))
         .collect();
-    let mut filled = 0;
-    for (i, (watch, gaps)) in watches.iter().zip(&gaps).enumerate() {
-        let Some(kernel) = kernels.of_mut(watch.node) else {
-            continue;
-        };
-        let lane = lanes.iter().position(|&l| l == i);
-        filled += match (&recorded, lane) {
-            (Some(recorded), Some(lane)) => holes::fill(kernel, watch, &recorded.unseen(lane)),
-            // A program without calls has no times at which it is known to have run.
-            _ if is_recorded(manifest, watch) => 0,
-            _ => holes::fill(kernel, watch, gaps),
-        };
-    }
+    let filled = fill_holes(
+        manifest,
+        &mut kernels,
+        &watches,
+        &gaps,
+        recorded.as_ref(),
+        &lanes,
+    );
     losses.enter(
         "holes in the kernel trace, filled up to where a measuring thread is known to have run",
         filled,
@@ -97,26 +92,21 @@ pub fn observe(run: &RunReader, stop: &AtomicBool) -> Result<Observed, ExplainEr
         charges.push(list);
         checked()?;
     }
-    let mut lane_charges: Vec<Vec<Charge>> = Vec::new();
-    if let Some(recorded) = &recorded {
-        lane_charges = lanes
-            .iter()
-            .map(|&i| std::mem::take(&mut charges[i]))
-            .collect();
-        recorded.drop_sleep_in_calls(&catalog, &mut lane_charges);
-        for (&i, list) in lanes.iter().zip(&lane_charges) {
-            charges[i].clone_from(list);
-        }
-        checked()?;
-    } else {
-        for (watch, list) in watches.iter().zip(&mut charges) {
-            // Voluntary sleep: no one took that time.
-            let slept = |c: &Charge| catalog.kind(c.source) == SourceKind::Blocked;
-            if is_recorded(manifest, watch) {
-                list.retain(|c| !slept(c));
+    let lane_charges = match &recorded {
+        Some(recorded) => {
+            let mut taken: Vec<Vec<Charge>> = lanes.iter().map(|&i| charges[i].clone()).collect();
+            recorded.drop_sleep_in_calls(&catalog, &mut taken);
+            for (&i, list) in lanes.iter().zip(&taken) {
+                charges[i].clone_from(list);
             }
+            taken
         }
-    }
+        None => {
+            drop_sleep(manifest, &catalog, &watches, &mut charges);
+            Vec::new()
+        }
+    };
+    checked()?;
     let first = manifest.nodes.first();
     let event_ns = first.and_then(|n| n.trace.cost.event_ns);
     let mut matcher = GapMatcher::default();
@@ -144,6 +134,47 @@ pub fn observe(run: &RunReader, stop: &AtomicBool) -> Result<Observed, ExplainEr
         charges,
         extras,
     })
+}
+
+/// Fills holes in the kernel's records with the threads that are known to have run; returns how
+/// many. `lanes` are the watches of the recorded program's lanes.
+fn fill_holes(
+    manifest: &Manifest,
+    kernels: &mut Kernels,
+    watches: &[Watch],
+    gaps: &[Vec<Gap>],
+    recorded: Option<&Recorded>,
+    lanes: &[usize],
+) -> u64 {
+    let mut filled = 0;
+    for (i, (watch, gaps)) in watches.iter().zip(gaps).enumerate() {
+        let Some(kernel) = kernels.of_mut(watch.node) else {
+            continue;
+        };
+        let lane = lanes.iter().position(|&l| l == i);
+        filled += match (recorded, lane) {
+            (Some(recorded), Some(lane)) => holes::fill(kernel, watch, &recorded.unseen(lane)),
+            // A program without calls has no times at which it is known to have run.
+            _ if is_recorded(manifest, watch) => 0,
+            _ => holes::fill(kernel, watch, gaps),
+        };
+    }
+    filled
+}
+
+/// Of a program whose calls are not known, sleep is voluntary: nobody took that time.
+fn drop_sleep(
+    manifest: &Manifest,
+    catalog: &Catalog,
+    watches: &[Watch],
+    charges: &mut [Vec<Charge>],
+) {
+    let slept = |c: &Charge| catalog.kind(c.source) == SourceKind::Blocked;
+    for (watch, list) in watches.iter().zip(charges) {
+        if is_recorded(manifest, watch) {
+            list.retain(|c| !slept(c));
+        }
+    }
 }
 
 /// The strikes of one watch, in order of time; those that continue a thread's burst on another CPU

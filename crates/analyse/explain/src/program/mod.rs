@@ -27,7 +27,7 @@ mod waits;
 mod waves;
 
 pub use crate::watch::overlap;
-pub(crate) use analysis::{Delay, add_uncoupled, analyse};
+pub(crate) use analysis::{Delay, ProgramAnalysis, add_uncoupled, analyse};
 pub use lanes::{Call, Instance, Lane, Operation, Program, is_of_mpi};
 pub use messages::{End, Matched};
 pub use recorded::Recorded;
