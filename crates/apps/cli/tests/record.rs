@@ -345,7 +345,11 @@ fn ends_badly(mpi: &Installation, how: &str) {
         "code" => assert_eq!(done.code, expected, "{} {how}: {done:?}", mpi.name),
         _ => assert!(done.code > Some(0), "{} {how}: {done:?}", mpi.name),
     }
-    assert!(RunReader::open(&path).is_ok(), "{} {how}: {done:?}", mpi.name);
+    assert!(
+        RunReader::open(&path).is_ok(),
+        "{} {how}: {done:?}",
+        mpi.name
+    );
     let run = open(&path);
     let what = words(&run.manifest().losses);
     let what = format!("{} {how}: {what}; {done:?}", mpi.name);

@@ -14,7 +14,7 @@ use idlewave_run::findings::{Findings, WaitClass};
 use idlewave_run::tables::{
     Call, Calls, Communicators, Direction, OperationClass, Operations, Table, Transfers,
 };
-use idlewave_units::{Bytes, Nanos, NodeId, Rank};
+use idlewave_units::{Bytes, Nanos, NodeId, Pid, Rank};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -143,6 +143,9 @@ struct Sums {
     last: BTreeMap<Rank, (u64, u32, bool)>,
 }
 
+/// Name and class of every function.
+type OperationsById = BTreeMap<u32, (String, OperationClass)>;
+
 /// The view; everything empty if the run recorded no MPI program.
 pub fn mpi(
     run: &RunReader,
@@ -151,15 +154,67 @@ pub fn mpi(
     stop: &AtomicBool,
 ) -> Result<Mpi, ExplainError> {
     let manifest = run.manifest();
-    let nodes: BTreeMap<Rank, NodeId> = manifest.ranks.iter().map(|r| (r.rank, r.node)).collect();
-    let node = |rank: Rank| nodes.get(&rank).copied().unwrap_or(NodeId::new(0));
-    let mut operations: BTreeMap<u32, (String, OperationClass)> = BTreeMap::new();
+    let mut operations = OperationsById::new();
     run.for_each::<Operations>(|o| {
         operations.insert(o.id, (o.name, o.class));
     })?;
     let mut members: BTreeMap<u32, Vec<Rank>> = BTreeMap::new();
     run.for_each::<Communicators>(|c| members.entry(c.comm).or_default().push(c.rank))?;
+    let nodes: BTreeMap<Rank, NodeId> = manifest.ranks.iter().map(|r| (r.rank, r.node)).collect();
+    let asked = |rank: Rank, thread: Pid| {
+        let node = nodes.get(&rank).copied().unwrap_or(NodeId::new(0));
+        scope.has_thread(node, thread)
+    };
+    let sums = sum_calls(run, scope, &asked, &operations, stop)?;
+    let sent = sum_transfers(run, scope, &asked)?;
 
+    let name = |id: u32| {
+        let found = operations.get(&id);
+        found.map_or_else(|| format!("operation {id}"), |o| o.0.clone())
+    };
+    // Other libraries have no last call.
+    let of_mpi = operations.values().any(|o| is_of_mpi(&o.0));
+    let unfinished = sums.last.iter().filter(|(_, last)| of_mpi && !last.2);
+    let unfinished = unfinished
+        .map(|(&rank, &(left, operation, _))| UnfinishedRank {
+            rank,
+            last: name(operation),
+            left: after(scope, left),
+        })
+        .collect();
+    Ok(Mpi {
+        ranks: manifest.ranks.len() as u32,
+        communicators: communicators(&sums, &members, &sent.by_comm),
+        collective: collective(&sums, &members, manifest.ranks.len()),
+        calls: call_rows(&sums, &name),
+        point_to_point: sent
+            .by_pair
+            .into_iter()
+            .map(|((from, to), (messages, bytes))| Traffic {
+                from,
+                to,
+                messages,
+                bytes: bytes as f64,
+            })
+            .collect(),
+        waits: findings
+            .program
+            .as_ref()
+            .map_or_else(Vec::new, |p| p.waits.clone()),
+        unfinished,
+        open: sent.open,
+        open_transfers: sent.open_transfers,
+    })
+}
+
+/// Sums up the calls of the threads asked for.
+fn sum_calls(
+    run: &RunReader,
+    scope: &Scope,
+    asked: &dyn Fn(Rank, Pid) -> bool,
+    operations: &OperationsById,
+    stop: &AtomicBool,
+) -> Result<Sums, ExplainError> {
     let mut sums = Sums::default();
     let mut reader = run.table_if_present::<Calls>()?;
     let mut batch = Calls::default();
@@ -173,7 +228,7 @@ pub fn mpi(
         for call in batch.rows() {
             let class = operations.get(&call.operation);
             let finalizes = class.is_some_and(|o| o.0 == "MPI_Finalize");
-            if scope.has_thread(node(call.rank), call.thread) {
+            if asked(call.rank, call.thread) {
                 let last = sums.last.entry(call.rank).or_default();
                 let finalized = last.2 || finalizes;
                 *last = match call.end_ns >= last.0 {
@@ -188,74 +243,60 @@ pub fn mpi(
         }
         batch.clear();
     }
+    Ok(sums)
+}
 
-    let mut sent: BTreeMap<(Rank, Rank), (u64, u64)> = BTreeMap::new();
-    let mut by_comm: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-    let (mut open, mut open_transfers) = (0, Vec::new());
-    let after = |time: u64| Nanos::from_nanos(time.saturating_sub(scope.start));
+/// Messages and bytes.
+type Volume = (u64, u64);
+
+/// The transfers of the threads asked for.
+#[derive(Default)]
+struct Sent {
+    by_pair: BTreeMap<(Rank, Rank), Volume>,
+    by_comm: BTreeMap<u32, Volume>,
+    /// Transfers that never ended.
+    open: u64,
+    /// The first of them.
+    open_transfers: Vec<OpenTransfer>,
+}
+
+fn sum_transfers(
+    run: &RunReader,
+    scope: &Scope,
+    asked: &dyn Fn(Rank, Pid) -> bool,
+) -> Result<Sent, ExplainError> {
+    let mut out = Sent::default();
     run.for_each::<Transfers>(|t| {
-        let asked = scope.has_thread(node(t.rank), t.thread) && scope.has_time(t.posted_ns);
-        if !asked {
+        if !asked(t.rank, t.thread) || !scope.has_time(t.posted_ns) {
             return;
         }
         if t.completed_ns.is_none() {
-            open += 1;
-            if open_transfers.len() < OPEN_LISTED {
-                open_transfers.push(OpenTransfer {
+            out.open += 1;
+            if out.open_transfers.len() < OPEN_LISTED {
+                out.open_transfers.push(OpenTransfer {
                     rank: t.rank,
                     receives: t.direction == Direction::Receive,
                     peer: t.peer,
                     communicator: t.comm,
                     tag: t.tag,
-                    posted: after(t.posted_ns),
+                    posted: after(scope, t.posted_ns),
                 });
             }
         }
         if let (Direction::Send, Some(peer)) = (t.direction, t.peer) {
             let bytes = t.bytes.map_or(0, Bytes::get);
-            let cell = sent.entry((t.rank, peer)).or_default();
+            let cell = out.by_pair.entry((t.rank, peer)).or_default();
             *cell = (cell.0 + 1, cell.1 + bytes);
-            let cell = by_comm.entry(t.comm).or_default();
+            let cell = out.by_comm.entry(t.comm).or_default();
             *cell = (cell.0 + 1, cell.1 + bytes);
         }
     })?;
+    Ok(out)
+}
 
-    let name = |id: u32| {
-        let found = operations.get(&id);
-        found.map_or_else(|| format!("operation {id}"), |o| o.0.clone())
-    };
-    // Other libraries have no last call.
-    let of_mpi = operations.values().any(|o| is_of_mpi(&o.0));
-    let unfinished = sums.last.iter().filter(|(_, last)| of_mpi && !last.2);
-    let unfinished = unfinished
-        .map(|(&rank, &(left, operation, _))| UnfinishedRank {
-            rank,
-            last: name(operation),
-            left: after(left),
-        })
-        .collect();
-    Ok(Mpi {
-        ranks: manifest.ranks.len() as u32,
-        communicators: communicators(&sums, &members, &by_comm),
-        collective: collective(&sums, &members, manifest.ranks.len()),
-        calls: call_rows(&sums, &name),
-        point_to_point: sent
-            .into_iter()
-            .map(|((from, to), (messages, bytes))| Traffic {
-                from,
-                to,
-                messages,
-                bytes: bytes as f64,
-            })
-            .collect(),
-        waits: findings
-            .program
-            .as_ref()
-            .map_or_else(Vec::new, |p| p.waits.clone()),
-        unfinished,
-        open,
-        open_transfers,
-    })
+/// Time since the start of the run.
+fn after(scope: &Scope, time: u64) -> Nanos {
+    Nanos::from_nanos(time.saturating_sub(scope.start))
 }
 
 fn add(sums: &mut Sums, call: &Call, class: OperationClass) {

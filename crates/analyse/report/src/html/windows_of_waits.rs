@@ -73,32 +73,62 @@ pub(super) fn collect(
         });
     }
     let index = Index::new(frames.iter().map(|f| (f.begin, f.end)));
-    let piece = |row: u32, what: u32, begin: u64, end: u64, more: u64| Piece {
+    let marks = fill_program(run, rows, &index, &mut frames)?;
+    let (places, threads) = fill_cpus(run, &index, &mut frames)?;
+    let rows_of = thread_rows(run, rows);
+    let row_of_thread: Vec<Option<u32>> = threads.iter().map(|t| rows_of.get(t).copied()).collect();
+    let bound: BTreeMap<u32, Place> = run
+        .manifest()
+        .ranks
+        .iter()
+        .filter_map(|s| Some((*rows.get(&s.rank.get())?, (s.node.get(), s.cpu?))))
+        .collect();
+    for f in &mut frames {
+        assign(f, &row_of_thread, &places, &bound);
+    }
+    Ok(Filled {
+        frames,
+        marks,
+        threads,
+    })
+}
+
+fn piece(row: u32, what: u32, begin: u64, end: u64, more: u64) -> Piece {
+    Piece {
         row,
         what,
         begin,
         end,
         more,
         certain: true,
-    };
+    }
+}
+
+/// Calls, waits, messages and marks of the ranks; returns the names of the marks.
+fn fill_program(
+    run: &RunReader,
+    rows: &BTreeMap<u32, u32>,
+    index: &Index,
+    frames: &mut [Frame],
+) -> Result<Vec<String>, RunError> {
     run.for_each::<Calls>(|c| {
         if let Some(&row) = rows.get(&c.rank.get()) {
             let bytes = c.sent.map_or(0, |b| b.get());
             let p = piece(row, c.operation, c.begin_ns, c.end_ns, bytes);
-            visit(&index, &mut frames, &p, |f| f.calls.put(Some(p)));
+            visit(index, frames, &p, |f| f.calls.put(Some(p)));
         }
     })?;
     run.for_each::<Waits>(|w| {
         if let Some(&row) = rows.get(&w.rank.get()) {
             let p = piece(row, w.culprit.get(), w.begin_ns, w.end_ns, w.hops.into());
-            visit(&index, &mut frames, &p, |f| f.waits.put(Some(p)));
+            visit(index, frames, &p, |f| f.waits.put(Some(p)));
         }
     })?;
     run.for_each::<Messages>(|m| {
         if let (Some(&from), Some(&to)) = (rows.get(&m.from.get()), rows.get(&m.to.get())) {
             if from != to {
                 let p = piece(from, to, m.sent_ns, m.completed_ns, m.bytes.get());
-                visit(&index, &mut frames, &p, |f| f.messages.put(Some(p)));
+                visit(index, frames, &p, |f| f.messages.put(Some(p)));
             }
         }
     })?;
@@ -116,11 +146,20 @@ pub(super) fn collect(
             names.push(m.name);
         }
         let p = piece(row, name as u32, m.begin_ns, end, 0);
-        visit(&index, &mut frames, &p, |f| {
+        visit(index, frames, &p, |f| {
             let end = p.end.min(f.end);
             f.marks.put(Some(Piece { end, ..p }));
         });
     })?;
+    Ok(names)
+}
+
+/// What was on the CPUs; returns the numbers of the CPUs, and the threads by their numbers.
+fn fill_cpus(
+    run: &RunReader,
+    index: &Index,
+    frames: &mut [Frame],
+) -> Result<(BTreeMap<Place, u32>, Vec<Thread>), RunError> {
     let mut places: BTreeMap<Place, u32> = BTreeMap::new();
     let mut place = |node: u32, cpu: Cpu| {
         let next = places.len() as u32;
@@ -139,7 +178,7 @@ pub(super) fn collect(
                 b.end_reason.code().into(),
             );
             p.certain = b.certain;
-            visit(&index, &mut frames, &p, |f| f.on_cpus.put(Some(p)));
+            visit(index, frames, &p, |f| f.on_cpus.put(Some(p)));
         }
     })?;
     run.for_each::<Interrupts>(|i| {
@@ -151,28 +190,13 @@ pub(super) fn collect(
             i.depth.into(),
         );
         p.certain = i.certain;
-        visit(&index, &mut frames, &p, |f| f.in_interrupts.put(Some(p)));
+        visit(index, frames, &p, |f| f.in_interrupts.put(Some(p)));
     })?;
     let mut threads: Vec<Thread> = vec![(0, 0); seen.len()];
     for (thread, number) in seen {
         threads[number as usize] = thread;
     }
-    let rows_of = thread_rows(run, rows);
-    let row_of_thread: Vec<Option<u32>> = threads.iter().map(|t| rows_of.get(t).copied()).collect();
-    let bound: BTreeMap<u32, Place> = run
-        .manifest()
-        .ranks
-        .iter()
-        .filter_map(|s| Some((*rows.get(&s.rank.get())?, (s.node.get(), s.cpu?))))
-        .collect();
-    for f in &mut frames {
-        assign(f, &row_of_thread, &places, &bound);
-    }
-    Ok(Filled {
-        frames,
-        marks: names,
-        threads,
-    })
+    Ok((places, threads))
 }
 
 /// Row of each rank's thread; of several threads that call MPI, the first.
