@@ -120,10 +120,10 @@ pub fn jitter_of(
 fn findings(series: &Series) -> Option<JitterFindings> {
     let times = StepTimes::new(&series.durations, series.ranks);
     let efficiency = times.efficiency()?;
-    let mut sorted = series.durations.clone();
-    sorted.sort_unstable();
     // A core without intervals is ignored: the steps are too few to give its uncertainty.
     let fit = core_tail::fit(&times.blocks()).filter(|fit| fit.deviation.1.is_finite());
+    let mut sorted = series.durations.clone();
+    sorted.sort_unstable();
     let slowest = times.slowest();
     let mut counts = vec![0_u64; series.ranks];
     for &rank in &slowest {

@@ -88,11 +88,9 @@ pub fn fit(blocks: &[Vec<f64>]) -> Option<Fit> {
     if all.len() < LEAST_VALUES || all.iter().any(|v| !v.is_finite()) {
         return None;
     }
-    all.sort_by(f64::total_cmp);
+    all.sort_unstable_by(f64::total_cmp);
     let median = all[all.len() / 2];
-    let mut off: Vec<f64> = all.iter().map(|v| (v - median).abs()).collect();
-    off.sort_by(f64::total_cmp);
-    let spread = 1.4826 * off[off.len() / 2];
+    let spread = 1.4826 * median_distance(&all);
     if spread <= 0.0 {
         return None;
     }
@@ -103,17 +101,9 @@ pub fn fit(blocks: &[Vec<f64>]) -> Option<Fit> {
         .map(|k| all[(2 * k + 1) * below / (2 * points)])
         .collect();
     edges.dedup();
-    // Twice the values below an edge, those on it counting half.
-    let counts: Vec<Vec<u64>> = blocks
-        .iter()
-        .map(|block| {
-            let mut sorted = block.clone();
-            sorted.sort_by(f64::total_cmp);
-            let twice =
-                |&e: &f64| sorted.partition_point(|&v| v < e) + sorted.partition_point(|&v| v <= e);
-            edges.iter().map(|e| twice(e) as u64).collect()
-        })
-        .collect();
+    // Not needed any more, and large.
+    drop(all);
+    let counts: Vec<Vec<u64>> = blocks.iter().map(|b| twice_below(&edges, b)).collect();
     let start = Core {
         mean: median,
         deviation: spread,
@@ -172,6 +162,41 @@ pub fn fit(blocks: &[Vec<f64>]) -> Option<Fit> {
         limit,
         misfit,
     })
+}
+
+/// Median distance of at least one value, in rising order, from their median.
+fn median_distance(sorted: &[f64]) -> f64 {
+    let middle = sorted.len() / 2;
+    let (below, above) = sorted.split_at(middle);
+    let distance = |v: &f64| (v - sorted[middle]).abs();
+    let mut below = below.iter().rev().map(distance).peekable();
+    let mut above = above.iter().map(distance).peekable();
+    let mut last = 0.0;
+    for _ in 0..=middle {
+        let nearest = match (below.peek(), above.peek()) {
+            (Some(b), Some(a)) if b <= a => below.next(),
+            (_, Some(_)) => above.next(),
+            (_, None) => below.next(),
+        };
+        last = nearest.unwrap_or(last);
+    }
+    last
+}
+
+/// Twice the number of values below each edge, those on it counting half. Edges rise.
+fn twice_below(edges: &[f64], values: &[f64]) -> Vec<u64> {
+    let mut counts = vec![0; edges.len() + 1];
+    for &value in values {
+        counts[edges.partition_point(|&e| e < value)] += 1;
+        counts[edges.partition_point(|&e| e <= value)] += 1;
+    }
+    // What is beyond the last edge.
+    counts.pop();
+    let below = |sum: &mut u64, count| {
+        *sum += count;
+        Some(*sum)
+    };
+    counts.into_iter().scan(0, below).collect()
 }
 
 /// Derivatives of the fitted distribution function at `t` by the three parameters, mean and
@@ -302,6 +327,28 @@ mod tests {
                     .collect()
             })
             .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn distances_and_counts_are_those_of_sorted_lists(
+            values in proptest::collection::vec(-9_i8..9, 1..60),
+            edges in proptest::collection::btree_set(-10_i8..10, 0..8),
+        ) {
+            let mut values: Vec<f64> = values.into_iter().map(f64::from).collect();
+            let edges: Vec<f64> = edges.into_iter().map(f64::from).collect();
+            let count = |wanted: &dyn Fn(f64) -> bool| {
+                values.iter().filter(|&&v| wanted(v)).count() as u64
+            };
+            let twice = edges.iter().map(|&e| count(&|v| v < e) + count(&|v| v <= e));
+            prop_assert_eq!(twice_below(&edges, &values), twice.collect::<Vec<_>>());
+
+            values.sort_by(f64::total_cmp);
+            let median = values[values.len() / 2];
+            let mut off: Vec<f64> = values.iter().map(|v| (v - median).abs()).collect();
+            off.sort_by(f64::total_cmp);
+            prop_assert_eq!(median_distance(&values), off[off.len() / 2]);
+        }
     }
 
     #[test]

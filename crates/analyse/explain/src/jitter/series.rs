@@ -29,7 +29,7 @@ type Lists = Vec<Vec<(u64, u64)>>;
 
 impl Series {
     /// From the steps that all ranks have, starting with the first; `None` if there are too few.
-    fn new(phase: u32, name: String, lists: &Lists) -> Option<Self> {
+    fn new(phase: u32, name: String, lists: Lists) -> Option<Self> {
         let steps = lists.iter().map(Vec::len).min()?;
         if steps < LEAST_STEPS {
             return None;
@@ -100,7 +100,7 @@ fn regions(run: &RunReader, manifest: &Manifest) -> Result<Vec<Series>, ExplainE
             list.push((r.begin_ns, r.end_ns - r.begin_ns));
         }
     })?;
-    let named = manifest.phases.iter().zip(&lists).enumerate();
+    let named = manifest.phases.iter().zip(lists).enumerate();
     Ok(named
         .filter_map(|(i, (phase, lists))| {
             let name = wanted(&phase.kind)?.1;
@@ -128,7 +128,7 @@ fn marks(run: &RunReader, ranks: usize, phase: u32) -> Result<Vec<Series>, Expla
         .into_iter()
         .filter_map(|(name, mut lists)| {
             lists.iter_mut().for_each(|l| l.sort_unstable());
-            Series::new(phase, name, &lists)
+            Series::new(phase, name, lists)
         })
         .collect();
     all.sort_by_key(|s| std::cmp::Reverse(s.durations.iter().sum::<u64>()));
