@@ -34,8 +34,9 @@ pub fn turn() -> MutexGuard<'static, ()> {
     TURNS[next].lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Seconds after which a rig is ended: far above what a script takes, also beside a load.
-const LIMIT: &str = "600";
+/// Seconds after which a rig is ended: far above what a script takes, also beside a load, and before
+/// the test program is (IDLEWAVE_TEST_SECONDS in ./check).
+const LIMIT: &str = "500";
 
 /// Runs a shell script under a rig of tests/nodes with its options, with these variables set, and with IDLEWAVE in tests of the command. `None` if this machine
 /// cannot have nodes.
