@@ -184,8 +184,8 @@ impl Marks {
                 .filter(|(pid, _)| !taken.contains(pid) && self.is_here(*pid))
                 .filter_map(|(pid, process)| {
                     let badge = self.badge_now(pid, now)?;
-                    let marked = gangs.iter().any(|spec| badge.1.is_of(&spec.mark));
-                    (!marked).then(|| of_job(pid, badge, process, user))
+                    let is_taken = gangs.iter().any(|spec| badge.1.is_of(&spec.mark));
+                    (!is_taken).then(|| of_job(pid, badge, process, user))
                 });
             found.entry(gang).or_default().extend(marked);
         }

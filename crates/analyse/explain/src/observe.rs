@@ -94,7 +94,8 @@ pub fn observe(run: &RunReader, stop: &AtomicBool) -> Result<Observed, ExplainEr
     }
     let lane_charges = match &recorded {
         Some(recorded) => {
-            let mut taken: Vec<Vec<Charge>> = lanes.iter().map(|&i| charges[i].clone()).collect();
+            let take = |&i: &usize| std::mem::take(&mut charges[i]);
+            let mut taken: Vec<Vec<Charge>> = lanes.iter().map(take).collect();
             recorded.drop_sleep_in_calls(&catalog, &mut taken);
             for (&i, list) in lanes.iter().zip(&taken) {
                 charges[i].clone_from(list);

@@ -138,13 +138,14 @@ fn status(dir: &Path) -> Option<Status> {
 
 /// What the controller and every team printed, and the exit codes of those that ended.
 fn told(dir: &Path) -> String {
-    let told = |path: PathBuf| {
-        let name = path.file_name()?.to_str()?;
-        let wanted = name == "log" || [".said", ".code"].iter().any(|end| name.ends_with(end));
-        wanted.then(|| Some(format!("{name}: {}", std::fs::read_to_string(&path).ok()?)))?
-    };
-    let files = std::fs::read_dir(dir).unwrap().flatten();
-    let mut all: Vec<String> = files.filter_map(|file| told(file.path())).collect();
+    let mut all = Vec::new();
+    for file in std::fs::read_dir(dir).unwrap().flatten() {
+        let name = file.file_name().into_string().unwrap();
+        if name == "log" || name.ends_with(".said") || name.ends_with(".code") {
+            let text = std::fs::read_to_string(file.path()).unwrap_or_default();
+            all.push(format!("{name}: {text}"));
+        }
+    }
     all.sort();
     all.join("\n")
 }

@@ -14,7 +14,7 @@ const PREFIX: &str = "idlewave";
 pub(super) const COPY_MARKERS: &str = "options/copy_trace_marker";
 /// Attempts to remove an instance that is still busy (a reader's file is being closed), 10 ms
 /// apart.
-const REMOVE_TRIES: u32 = 500;
+const REMOVE_TRIES: u32 = 50;
 
 /// An instance. Dropping it removes it.
 #[derive(Debug)]
