@@ -81,8 +81,8 @@ impl Correction {
         }
     }
 
-    /// The correction with the smaller error bound for times from `from` to `to`. `None` without
-    /// points.
+    /// The correction with the smaller error bound for times from `from` to `to`; the line if the
+    /// points show more drift than a constant offset assumes. `None` without points.
     pub fn fit(mut points: Vec<AlignmentPoint>, from: u64, to: u64) -> Option<Self> {
         points.sort_by_key(|p| (p.time_ns, p.round_trip));
         points.dedup_by_key(|p| p.time_ns);
@@ -93,13 +93,20 @@ impl Correction {
         };
         let constant = Self::constant(best);
         let usable = line.points.len() > 1 && line.is_monotone();
-        Some(
-            if usable && line.worst(from, to) <= constant.worst(from, to) {
-                line
-            } else {
-                constant
-            },
-        )
+        let better = || line.worst(from, to) <= constant.worst(from, to);
+        Some(if usable && (!constant.agrees(&line.points) || better()) {
+            line
+        } else {
+            constant
+        })
+    }
+
+    /// Whether the offset at each of `points` can be the true one, by the error bounds of both.
+    fn agrees(&self, points: &[AlignmentPoint]) -> bool {
+        points.iter().all(|p| {
+            let bound = self.error(p.time_ns).get().saturating_add(half(p));
+            self.offset(p.time_ns).abs_diff(p.offset_ns) <= bound
+        })
     }
 
     /// The offset to add to the node's clock at its time `at`, in nanoseconds.
@@ -117,7 +124,7 @@ impl Correction {
     /// Bound of the error of [`apply`](Self::apply) at `at`.
     pub fn error(&self, at: u64) -> Nanos {
         let (a, b) = self.segment(at);
-        let half = |p: &AlignmentPoint| u128::from(p.round_trip.get().div_ceil(2));
+        let half = |p| u128::from(half(p));
         let ns = if a.time_ns == b.time_ns {
             let away = u128::from(at.abs_diff(a.time_ns));
             half(a) + (away * u128::from(DRIFT_PPM)).div_ceil(1_000_000)
@@ -185,6 +192,11 @@ impl Correction {
             method,
         }
     }
+}
+
+/// Bound of the error of a point's offset: half of the round trip, rounded up.
+fn half(point: &AlignmentPoint) -> u64 {
+    point.round_trip.get().div_ceil(2)
 }
 
 /// The line through `a` and `b` at `at`, rounded down.
