@@ -107,43 +107,23 @@ impl Assessor {
         kept: &mut Option<(Instant, Vec<Rank>)>,
     ) -> Look {
         let (now, before) = (scene.now, kept.take());
+        let unjudged = |job, ranks| Look {
+            job,
+            verdict: None,
+            ranks,
+            communicators: Vec::new(),
+            initialised: scene.init(),
+        };
         let ranks = match scene.ranks() {
             Ok(ranks) => ranks,
-            Err(job) => {
-                return Look {
-                    job,
-                    verdict: None,
-                    ranks: Vec::new(),
-                    communicators: Vec::new(),
-                    initialised: scene.init(),
-                };
-            }
+            Err(job) => return unjudged(job, Vec::new()),
         };
         let shown = ranks.iter().map(|(rank, of)| of.show(*rank, now)).collect();
         if ranks.values().all(|of| of.ended()) {
-            return Look {
-                job: Job::Terminated,
-                verdict: None,
-                ranks: shown,
-                communicators: Vec::new(),
-                initialised: scene.init(),
-            };
+            return unjudged(Job::Terminated, shown);
         }
-        let seen: Vec<Seen> = ranks
-            .values()
-            .map(|of| Seen {
-                record: of.record.clone(),
-                gone: of.gone.is_some(),
-                unchanged: of.unchanged,
-                node: of.node,
-                moved: match scene.agree {
-                    Agree::Here => false,
-                    Agree::Twice => of.fresh,
-                    Agree::Never => true,
-                },
-            })
-            .collect();
         let tracked: Vec<&Sighting> = ranks.values().copied().collect();
+        let seen: Vec<Seen> = tracked.iter().map(|of| of.seen(scene.agree)).collect();
         // As if every send were stuck that does not leave its node; and where some may not be, as
         // if none were.
         let mut snapped = snapshot(&seen, Small::Near, self.settings.polls);
@@ -173,8 +153,26 @@ impl Assessor {
         if let Some(stuck) = stuck {
             (snapped, verdict) = stuck;
         }
-        let crashed = ranks
-            .values()
+        let job = self.job(&verdict.state, &tracked, (now, since), slow);
+        Look {
+            job,
+            verdict: Some(verdict),
+            ranks: shown,
+            communicators: snapped.communicators,
+            initialised: scene.init(),
+        }
+    }
+
+    /// What is said about the job; `slow` if only a network that is very slow could go on.
+    fn job(
+        &self,
+        state: &State,
+        tracked: &[&Sighting],
+        (now, since): (Instant, Option<Duration>),
+        slow: bool,
+    ) -> Job {
+        let crashed = tracked
+            .iter()
             .any(|of| of.crashed_within(now, self.settings.crash));
         let again = |deadlock: &Deadlock| {
             deadlock.ranks.iter().all(|rank| {
@@ -183,7 +181,7 @@ impl Assessor {
                     .is_some_and(|of| now - of.since >= self.settings.apart)
             })
         };
-        let job = match &verdict.state {
+        match state {
             State::Terminated => Job::Terminated,
             State::Deadlocked(_) | State::Suspected(_) if crashed => Job::Progressing,
             State::Deadlocked(deadlock) if again(deadlock) && slow => {
@@ -193,17 +191,10 @@ impl Assessor {
             State::Suspected(deadlock) if again(deadlock) => {
                 Job::Suspected(deadlock.clone(), Doubt::Polling)
             }
-            _ if since.is_some_and(|since| ranks.values().all(|of| of.idle(now, since))) => {
+            _ if since.is_some_and(|since| tracked.iter().all(|of| of.idle(now, since))) => {
                 Job::Idle
             }
             _ => Job::Progressing,
-        };
-        Look {
-            job,
-            verdict: Some(verdict),
-            ranks: shown,
-            communicators: snapped.communicators,
-            initialised: scene.init(),
         }
     }
 
@@ -227,6 +218,23 @@ impl Assessor {
             .into_iter()
             .all(|since| since.is_some_and(|at| now >= at + self.settings.slow));
         still.then_some((snapped, verdict))
+    }
+}
+
+impl Sighting {
+    /// This rank for a verdict.
+    fn seen(&self, agree: Agree) -> Seen {
+        Seen {
+            record: self.record.clone(),
+            gone: self.gone.is_some(),
+            unchanged: self.unchanged,
+            node: self.node,
+            moved: match agree {
+                Agree::Here => false,
+                Agree::Twice => self.fresh,
+                Agree::Never => true,
+            },
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::arrivals::{LEAST, LEVEL, Law, choose, trace};
 use crate::input::SourceEvents;
-use crate::lengths::lengths;
+use crate::lengths::{FittedLengths, lengths};
 use crate::line::{Joined, Line};
 use crate::periodic::Comb;
 use crate::report::SourceReport;
@@ -169,48 +169,17 @@ fn fit_lines(
     let mut values: Vec<u64> = joined.events.iter().map(|e| e[1]).collect();
     values.sort_unstable();
     let few = values.len() < LEAST;
-    let mut refused = chosen.p.is_some_and(|p| p < LEVEL);
-    let mut cut_down = false;
-    let (law, arrivals, fitted) = match chosen.law {
-        Law::Poisson => {
-            let rate_per_s = values.len() as f64 / (joined.time as f64 / 1e9);
-            let fitted = lengths(values.clone(), 0, longest, setting.seed);
-            ("poisson", Arrivals::Poisson { rate_per_s }, Some(fitted))
-        }
-        Law::Periodic(comb) => {
-            let period_ns = (comb.period.round() as u64).max(1);
-            let missing = comb.teeth - comb.struck.len() as u64;
-            let struck = comb.struck.iter().map(|s| s.2).collect();
-            why.push(format!(
-                "period {}, known to {}",
-                time(comb.period),
-                time(comb.uncertainty)
-            ));
-            // The distribution of the lateness hardly matters if it is small.
-            refused &= comb.jitter > SMALL_JITTER * comb.period;
-            let arrivals = Arrivals::Periodic {
-                period_ns,
-                jitter_ns: (comb.jitter.round() as u64).min(period_ns - 1),
-                phase_ns: None,
-            };
-            let fitted = lengths(struck, missing, longest, setting.seed);
-            ("periodic", arrivals, Some(fitted))
-        }
-        Law::Trace { block_ns } => {
-            let (arrivals, left_out) = trace(&joined, block_ns);
-            cut_down = left_out.is_some();
-            why.extend(left_out);
-            why.push("no length beyond the longest seen".to_owned());
-            ("trace", arrivals, None)
-        }
-    };
+    let rejected = chosen.p.is_some_and(|p| p < LEVEL);
+    let laws = laws(chosen.law, &joined, &values, longest, setting.seed);
+    why.extend(laws.why);
     let mut tail_shape = None;
-    let length = fitted.map(|fitted| {
+    let length = laws.lengths.map(|fitted| {
         tests.extend(fitted.test);
         why.push(fitted.why);
         tail_shape = fitted.shape;
         fitted.lengths
     });
+    let arrivals = laws.arrivals;
     let period_ns = match arrivals {
         Arrivals::Periodic {
             period_ns,
@@ -227,7 +196,7 @@ fn fit_lines(
         strikes: common.strikes,
         together: common.together,
         keeps: named.keeps,
-        law: law.to_owned(),
+        law: laws.name.to_owned(),
         events: values.len() as u64,
         watched_ns: common.watched_ns,
         rate_per_s: found.rate,
@@ -241,7 +210,7 @@ fn fit_lines(
         tests,
         why,
         few,
-        doubtful: refused || cut_down,
+        doubtful: rejected && laws.depends_on_test || laws.cut_down,
     };
     let source = Source {
         kind: named.kind,
@@ -261,6 +230,72 @@ fn fit_lines(
         }),
     };
     (source, report)
+}
+
+/// The law of the arrivals with its parameters, and that of the lengths.
+struct Laws {
+    name: &'static str,
+    arrivals: Arrivals,
+    /// `None` where the arrivals hold the lengths, too.
+    lengths: Option<FittedLengths>,
+    why: Vec<String>,
+    /// Whether it matters that the test of the arrivals rejects the law.
+    depends_on_test: bool,
+    /// Whether events were left out.
+    cut_down: bool,
+}
+
+/// Fits `law` to the events, whose lengths are `values`.
+fn laws(law: Law, joined: &Joined, values: &[u64], longest: u64, seed: u64) -> Laws {
+    match law {
+        Law::Poisson => {
+            let rate_per_s = values.len() as f64 / (joined.time as f64 / 1e9);
+            Laws {
+                name: "poisson",
+                arrivals: Arrivals::Poisson { rate_per_s },
+                lengths: Some(lengths(values.to_vec(), 0, longest, seed)),
+                why: Vec::new(),
+                depends_on_test: true,
+                cut_down: false,
+            }
+        }
+        Law::Periodic(comb) => {
+            let period_ns = (comb.period.round() as u64).max(1);
+            let missing = comb.teeth - comb.struck.len() as u64;
+            let struck = comb.struck.iter().map(|s| s.2).collect();
+            Laws {
+                name: "periodic",
+                arrivals: Arrivals::Periodic {
+                    period_ns,
+                    jitter_ns: (comb.jitter.round() as u64).min(period_ns - 1),
+                    phase_ns: None,
+                },
+                lengths: Some(lengths(struck, missing, longest, seed)),
+                why: vec![format!(
+                    "period {}, known to {}",
+                    time(comb.period),
+                    time(comb.uncertainty)
+                )],
+                // The distribution of the lateness hardly matters if it is small.
+                depends_on_test: comb.jitter > SMALL_JITTER * comb.period,
+                cut_down: false,
+            }
+        }
+        Law::Trace { block_ns } => {
+            let (arrivals, left_out) = trace(joined, block_ns);
+            Laws {
+                name: "trace",
+                arrivals,
+                lengths: None,
+                cut_down: left_out.is_some(),
+                why: left_out
+                    .into_iter()
+                    .chain(["no length beyond the longest seen".to_owned()])
+                    .collect(),
+                depends_on_test: true,
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// The time between two switches.
 const TURN: Duration = Duration::from_millis(4);
+/// The first switches only give the ranks time to start.
+const WARM: u32 = 50;
 /// Gangs that are switched, and ranks of each.
 const GANGS: u32 = 2;
 const RANKS: u32 = 2;
@@ -61,7 +63,7 @@ impl Drop for Rank {
 pub fn contexts(
     program: &[std::ffi::OsString],
     directory: &Path,
-    switches: usize,
+    switches: u32,
     stop: &Stop,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<Contexts>, TrialError> {
@@ -90,17 +92,20 @@ fn name(policy: Policy) -> &'static str {
     }
 }
 
+fn failed(error: &dyn std::fmt::Display) -> TrialError {
+    TrialError::Failed {
+        what: "gangs on a network device".to_owned(),
+        why: error.to_string(),
+    }
+}
+
 fn measure(
     program: &[std::ffi::OsString],
     directory: &Path,
-    switches: usize,
+    switches: u32,
     (policy, bytes): (Policy, usize),
     stop: &Stop,
 ) -> Result<Contexts, TrialError> {
-    let failed = |error: &dyn std::fmt::Display| TrialError::Failed {
-        what: "gangs on a network device".to_owned(),
-        why: error.to_string(),
-    };
     let path = directory.join(format!("{}.{bytes}", name(policy)));
     let setup = Setup {
         gangs: GANGS,
@@ -119,73 +124,27 @@ fn measure(
             .admit(&Gang { gang, nodes })
             .map_err(|e| failed(&e))?;
         for rank in 0..RANKS {
-            let attachment = Attachment {
-                at: At::Device {
-                    path: device.path().to_owned(),
-                    gang,
-                },
-                rank,
-                size: RANKS,
-                // Ranks of the inactive gang must not displace the others: nothing freezes them
-                // here.
-                idle: Idle::Sleep,
-            };
-            let (name, arguments) = program.split_first().ok_or(TrialError::NoProgram)?;
-            let mut command = Command::new(name);
-            command
-                .args(arguments)
-                .env(Attachment::VARIABLE, attachment.to_string());
-            command
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null());
-            let child = command.spawn().map_err(|source| TrialError::Start {
-                program: name.to_string_lossy().into_owned(),
-                source,
-            })?;
-            ranks.push(Rank(child));
+            ranks.push(start(program, device.path(), gang, rank)?);
         }
     }
     device.switch(0, LIMIT).map_err(|e| failed(&e))?;
-    let mut epoch = 1;
-    device.resume(epoch).map_err(|e| failed(&e))?;
+    device.resume(1).map_err(|e| failed(&e))?;
     let (mut drains, mut changes, mut wholes) = (Vec::new(), Vec::new(), Vec::new());
-    let mut active = 0;
-    // The first switches only give the ranks time to start.
-    let warm = 50;
-    let mut done = 0;
-    while done < warm + switches {
+    for turn in 0..WARM + switches {
         std::thread::sleep(TURN);
         if stop.is_requested() {
             return Err(TrialError::Interrupted);
         }
-        if let Some(dead) = ranks
-            .iter_mut()
-            .find_map(|rank| rank.0.try_wait().ok().flatten())
-        {
+        let mut ended = ranks.iter_mut().filter_map(|r| r.0.try_wait().ok()?);
+        if let Some(dead) = ended.next() {
             return Err(failed(&format!("a rank ended: {dead}")));
         }
-        let begin = monotonic_ns();
-        device.stop(active).map_err(|e| failed(&e))?;
-        let drained = device.wait_drained(LIMIT);
-        let quiet = monotonic_ns();
-        epoch += 1;
-        if drained.complete {
-            active = 1 - active;
-            device.switch(active, LIMIT).map_err(|e| failed(&e))?;
-        }
-        let changed = monotonic_ns();
-        device.resume(epoch).map_err(|e| failed(&e))?;
-        let end = monotonic_ns();
-        if !drained.complete {
-            return Err(failed(&"the network was not drained in time"));
-        }
-        if done >= warm {
+        let [begin, quiet, changed, end] = switch(&device, turn)?;
+        if turn >= WARM {
             drains.push(quiet - begin);
             changes.push(changed - quiet);
             wholes.push(end - begin);
         }
-        done += 1;
     }
     Ok(Contexts {
         policy: name(policy).to_owned(),
@@ -195,4 +154,55 @@ fn measure(
         whole: quantiles::median(&wholes),
         p99: quantiles::quantile(&wholes, 0.99).value,
     })
+}
+
+/// Starts a rank that is attached to the device at `path`.
+fn start(
+    program: &[std::ffi::OsString],
+    path: &Path,
+    gang: u32,
+    rank: u32,
+) -> Result<Rank, TrialError> {
+    let attachment = Attachment {
+        at: At::Device {
+            path: path.to_owned(),
+            gang,
+        },
+        rank,
+        size: RANKS,
+        // Ranks of the inactive gang must not displace the others: nothing freezes them here.
+        idle: Idle::Sleep,
+    };
+    let (name, arguments) = program.split_first().ok_or(TrialError::NoProgram)?;
+    let child = Command::new(name)
+        .args(arguments)
+        .env(Attachment::VARIABLE, attachment.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|source| TrialError::Start {
+            program: name.to_string_lossy().into_owned(),
+            source,
+        })?;
+    Ok(Rank(child))
+}
+
+/// Stops the gang that is active in this turn, drains the network, and lets the other one go on.
+/// CLOCK_MONOTONIC nanoseconds before, after draining, after the change of contexts, and at the end.
+fn switch(device: &Device<Option<Udp>>, turn: u32) -> Result<[u64; 4], TrialError> {
+    let active = turn % GANGS;
+    let begin = monotonic_ns();
+    device.stop(active).map_err(|e| failed(&e))?;
+    let drained = device.wait_drained(LIMIT);
+    let quiet = monotonic_ns();
+    if !drained.complete {
+        return Err(failed(&"the network was not drained in time"));
+    }
+    let next = (active + 1) % GANGS;
+    device.switch(next, LIMIT).map_err(|e| failed(&e))?;
+    let changed = monotonic_ns();
+    // The first epoch was before the first turn.
+    device.resume(u64::from(turn) + 2).map_err(|e| failed(&e))?;
+    Ok([begin, quiet, changed, monotonic_ns()])
 }

@@ -171,11 +171,10 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
             if bench.given.is_empty() && args.switches > 0 {
                 use idlewave_session::Progress as _;
                 let program = speaker(&bench.idlewave, directory.path());
-                let switches = args.switches as usize;
                 let mut part = |what: &str| bars.part(what);
                 let memory = in_memory();
                 let devices = memory.as_ref().unwrap_or(&directory).path();
-                match contexts(&program, devices, switches, stop, &mut part) {
+                match contexts(&program, devices, args.switches, stop, &mut part) {
                     Ok(measured) => found.contexts = measured,
                     // Earlier measurements are kept.
                     Err(TrialError::Interrupted) => {}
