@@ -270,6 +270,24 @@ fn a_thaw_that_failed_is_not_tried_again_for_who_is_to_be_stopped() {
 }
 
 #[test]
+fn a_thaw_that_failed_in_an_earlier_epoch_is_tried_again() {
+    let mut agent = fresh();
+    agent.handle(at(1), Event::Start);
+    let failed = Notice::ThawFailed { epoch: Epoch::ZERO };
+    agent.handle(at(2), Event::Notice(failed));
+    let abort = Command::Abort { why: Why::Missing };
+    agent.handle(at(3), order(EPOCH, abort));
+    assert!(!agent.settled());
+    let over = Event::Timer {
+        name: Timer::Again,
+        epoch: Epoch::ZERO,
+    };
+    assert_eq!(thaws(&agent.handle(at(102), over)), [Slot::All]);
+    agent.handle(at(103), Event::Notice(Notice::Thawed { epoch: EPOCH }));
+    assert!(agent.settled());
+}
+
+#[test]
 fn a_lease_holds_until_its_end_though_its_timer_comes_early() {
     let mut agent = switched();
     let lease = |at| Action::SetTimer {

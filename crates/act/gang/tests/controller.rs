@@ -194,11 +194,19 @@ fn a_controller_that_has_switched_and_hears_of_higher_epochs_does_nothing_any_mo
 }
 
 #[test]
-fn a_controller_that_has_not_switched_goes_on_above_the_epoch_that_it_hears_of() {
+fn a_controller_that_has_not_switched_goes_on_above_all_epochs_of_the_one_that_it_hears_of() {
     let (mut controller, now) = open(1);
-    let epoch = Epoch::of_start(8);
+    let epoch = Epoch::of_start(8).next().unwrap();
     let (from, message) = (agent(0), Message::Newer { epoch });
     controller.handle(at(now), Event::Message { from, message });
     ask(&mut controller, now);
-    assert_eq!(Some(controller.epoch()), epoch.next());
+    assert_eq!(Some(controller.epoch()), Epoch::of_start(9).next());
+}
+
+#[test]
+fn above_the_highest_epochs_there_is_no_other_start() {
+    let last = Epoch::of_start(u32::MAX);
+    assert_eq!(Epoch::of_start(u32::MAX - 1).next_start(), last);
+    assert_eq!(last.next().unwrap().next_start(), last.next().unwrap());
+    assert_eq!(Epoch::new(u64::MAX).next_start(), Epoch::new(u64::MAX));
 }

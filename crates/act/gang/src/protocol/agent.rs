@@ -220,6 +220,8 @@ impl Agent {
         match name {
             Timer::Join => return self.join(step),
             Timer::Lease => return self.lease_over(step),
+            // What did not thaw in one epoch is as frozen in the next.
+            Timer::Again => return self.thaw_again(step),
             _ if epoch != self.epoch => return,
             _ => {}
         }
@@ -233,12 +235,15 @@ impl Agent {
             }
             (Timer::Thaw, Stage::Timed, Some(plan)) => self.thaw_when_due(step, plan),
             (Timer::Repeat, ..) => self.repeat(step),
-            (Timer::Again, Stage::Settled(_) | Stage::Thawing(_), _) => {
-                if let Some(slot) = self.thawing {
-                    self.thaw(step, slot);
-                }
-            }
             _ => {}
+        }
+    }
+
+    /// Orders a thaw that failed again, unless the stage takes care of it: each that was not reached
+    /// by thawing ends in freezing or in a thaw.
+    fn thaw_again(&mut self, step: &mut Step) {
+        if let (Some(slot), Stage::Settled(_) | Stage::Thawing(_)) = (self.thawing, self.stage) {
+            self.thaw(step, slot);
         }
     }
 

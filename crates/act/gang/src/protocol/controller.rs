@@ -207,8 +207,9 @@ impl Controller {
             self.phase = Phase::Over;
             return step.report(Report::Superseded(epoch));
         }
-        // The base was too low: the clock was set back.
-        self.epoch = epoch;
+        // The base was too low: the clock was set back. The earlier controller may have used
+        // further epochs that this node has not heard of.
+        self.epoch = epoch.next_start();
         if let Phase::Preparing(plan) = self.phase {
             self.abort(step, plan, Why::Missing);
         }

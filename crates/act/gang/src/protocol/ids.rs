@@ -21,6 +21,14 @@ impl Epoch {
     pub const fn of_start(start: u32) -> Self {
         Self((start as u64) << 32)
     }
+    /// The base above all epochs of the controller that used this one; this one itself if no number
+    /// is left.
+    pub const fn next_start(self) -> Self {
+        match ((self.0 >> 32) + 1).checked_mul(1 << 32) {
+            Some(base) => Self(base),
+            None => self,
+        }
+    }
     /// The number itself.
     pub const fn get(self) -> u64 {
         self.0
