@@ -144,84 +144,22 @@ fn judge(
     wanted: u32,
     machine: String,
 ) -> Study {
-    let alone_at = |program: &Program| {
-        cases.iter().position(|case| {
-            case.treatment == Treatment::Alone && case.programs == [program.clone()]
-        })
-    };
-    let alone_of =
-        |repeat: &BTreeMap<usize, Trial>, program: &Program, time: fn(&Trial) -> Nanos| {
-            Some(time(repeat.get(&alone_at(program)?)?).as_f64())
-        };
     let mut filled = Vec::new();
     let mut at = baselines(tables).len();
     for table in tables {
-        let mut rows = Vec::new();
-        for case in &table.cases {
-            let (mut ratios, mut seconds, mut trials) = (Vec::new(), Vec::new(), Vec::new());
-            let mut more_misses = Vec::new();
-            for repeat in done {
-                let Some(trial) = repeat.get(&at) else {
-                    continue;
-                };
-                let compared = match table.compares {
-                    Compares::BackToBack => &case.programs[..],
-                    Compares::First => &case.programs[..1],
-                };
-                let took = match table.compares {
-                    Compares::BackToBack => trial.makespan(),
-                    Compares::First => trial.work_of_first(),
-                };
-                let took = took.as_f64();
-                // The next program begins when the previous command has ended.
-                let alone = (1..).zip(compared).map(|(n, program)| {
-                    let last = n == compared.len();
-                    let time = if last {
-                        Trial::makespan
-                    } else {
-                        Trial::until_over
-                    };
-                    alone_of(repeat, program, time)
-                });
-                let alone: Option<f64> = alone.sum();
-                if let Some(alone) = alone.filter(|alone| *alone > 0.0) {
-                    ratios.push(took / alone);
-                    seconds.push(took / 1e9);
-                    trials.push(trial.clone());
-                }
-                let alone = compared.iter().map(|p| {
-                    let alone = repeat.get(&alone_at(p)?)?;
-                    misses(&alone.programs).ok()
-                });
-                let alone: Option<u64> = alone.sum();
-                let together = misses(&trial.programs[..compared.len()]);
-                if let (Some(alone @ 1..), Ok(together)) = (alone, together) {
-                    more_misses.push(together as f64 / alone as f64);
-                }
-            }
-            at += 1;
-            if let (Some(ratio), Some(seconds)) = (Spread::of(&ratios), Spread::of(&seconds)) {
-                rows.push(Row {
-                    case: case.clone(),
-                    ratio,
-                    seconds,
-                    skew: skew(case, &trials),
-                    cache_misses: Spread::of(&more_misses),
-                    switches: trials.last().and_then(|trial| trial.switches.clone()),
-                    trials,
-                });
-            }
-        }
+        let rows = (at..).zip(&table.cases);
+        let rows = rows.filter_map(|(at, case)| row(table.compares, case, at, cases, done));
         filled.push(Filled {
             table: table.clone(),
-            rows,
+            rows: rows.collect(),
         });
+        at += table.cases.len();
     }
     let alone = baselines(tables).into_iter().filter_map(|case| {
         let program = case.programs.first()?.clone();
         let times: Vec<f64> = done
             .iter()
-            .filter_map(|r| Some(alone_of(r, &program, Trial::makespan)? / 1e9))
+            .filter_map(|repeat| Some(alone(cases, repeat, &program)?.makespan().as_f64() / 1e9))
             .collect();
         Some((program, Spread::of(&times)?))
     });
@@ -246,6 +184,67 @@ fn judge(
         tables: filled,
         repeats: (done.len() as u32, wanted),
     }
+}
+
+/// The run of a program alone in a repeat.
+fn alone<'a>(
+    cases: &[Case],
+    repeat: &'a BTreeMap<usize, Trial>,
+    program: &Program,
+) -> Option<&'a Trial> {
+    let at = cases
+        .iter()
+        .position(|case| case.treatment == Treatment::Alone && case.programs == [program.clone()]);
+    repeat.get(&at?)
+}
+
+/// A case, the one at `at`, against its programs alone. `None` if no repeat has both.
+fn row(
+    compares: Compares,
+    case: &Case,
+    at: usize,
+    cases: &[Case],
+    done: &[BTreeMap<usize, Trial>],
+) -> Option<Row> {
+    let (mut ratios, mut seconds, mut trials) = (Vec::new(), Vec::new(), Vec::new());
+    let mut more_misses = Vec::new();
+    for repeat in done {
+        let Some(trial) = repeat.get(&at) else {
+            continue;
+        };
+        let (compared, took) = match compares {
+            Compares::BackToBack => (&case.programs[..], trial.makespan()),
+            Compares::First => (&case.programs[..1], trial.work_of_first()),
+        };
+        let took = took.as_f64();
+        let apart: Option<Vec<&Trial>> = compared.iter().map(|p| alone(cases, repeat, p)).collect();
+        let apart = apart.unwrap_or_default();
+        let Some((last, before)) = apart.split_last() else {
+            continue;
+        };
+        // The next program begins when the previous command has ended.
+        let before: f64 = before.iter().map(|t| t.until_over().as_f64()).sum();
+        let time = before + last.makespan().as_f64();
+        if time > 0.0 {
+            ratios.push(took / time);
+            seconds.push(took / 1e9);
+            trials.push(trial.clone());
+        }
+        let missed: Result<u64, String> = apart.iter().map(|t| misses(&t.programs)).sum();
+        let together = misses(&trial.programs[..compared.len()]);
+        if let (Ok(missed @ 1..), Ok(together)) = (missed, together) {
+            more_misses.push(together as f64 / missed as f64);
+        }
+    }
+    Some(Row {
+        case: case.clone(),
+        ratio: Spread::of(&ratios)?,
+        seconds: Spread::of(&seconds)?,
+        skew: skew(case, &trials),
+        cache_misses: Spread::of(&more_misses),
+        switches: trials.last().and_then(|trial| trial.switches.clone()),
+        trials,
+    })
 }
 
 /// Cache misses of all ranks of some programs, or why they were not counted.
