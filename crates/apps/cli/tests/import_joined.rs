@@ -17,7 +17,7 @@ use idlewave_run::findings::SourceFinding;
 use idlewave_run::tables::{Calls, Waits};
 use idlewave_run::{RunReader, SourceKind, Table, TraceMode};
 use idlewave_units::Cpu;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -70,22 +70,27 @@ fn costs(run: &Path) -> Costs {
     findings.sources.iter().map(cost).collect()
 }
 
-/// The sum over threads other than the kernel's and the culprit: a kernel trace has neither the
-/// names of their processes nor which of them are the recorder.
-fn of_others(costs: &mut Costs) -> [u64; 3] {
+/// The sum over threads other than the culprit and the given ones of the kernel: a kernel trace has
+/// neither the names of their processes nor which of them are the recorder or the kernel's.
+fn of_others(costs: &mut Costs, kernel: &BTreeSet<String>) -> [u64; 3] {
     let mut sum = [0; 3];
     costs.retain(|(kind, name), times| {
-        let is_other = matches!(
-            kind,
-            SourceKind::Task | SourceKind::Recorder | SourceKind::Rank
-        );
-        let is_other = is_other && name != CULPRIT;
+        let is_other = match kind {
+            SourceKind::Task | SourceKind::Recorder | SourceKind::Rank => name != CULPRIT,
+            SourceKind::KernelThread => !kernel.contains(name),
+            _ => false,
+        };
         if is_other {
             (0..3).for_each(|at| sum[at] += times[at]);
         }
         !is_other
     });
     sum
+}
+
+fn kernel_threads(costs: &Costs) -> BTreeSet<String> {
+    let of_kernel = costs.keys().filter(|(k, _)| *k == SourceKind::KernelThread);
+    of_kernel.map(|(_, name)| name.clone()).collect()
 }
 
 /// Waits by rank: start, end, and for whom.
@@ -185,7 +190,10 @@ fn findings_of_joined_traces_are_those_of_the_recording() {
     assert!(said.contains("known to 0 ns"), "{said}");
     assert_eq!(waits(&dir.join("joined")), waits(&dir.join("run")));
     let (mut ours, mut theirs) = (costs(&dir.join("joined")), recorded.clone());
-    let others = [of_others(&mut ours), of_others(&mut theirs)];
+    let all = format!("{ours:?}\n{theirs:?}");
+    let kernel = kernel_threads(&ours);
+    assert!(kernel.is_subset(&kernel_threads(&theirs)), "{all}");
+    let others = [&mut ours, &mut theirs].map(|costs| of_others(costs, &kernel));
     // Each wait is divided in whole nanoseconds, and its others are one source here and several
     // there.
     let most = waits(&dir.join("run")).len() as u64;
@@ -193,10 +201,10 @@ fn findings_of_joined_traces_are_those_of_the_recording() {
         let pairs = ours.iter().zip(theirs);
         pairs.map(|(a, b)| a.abs_diff(*b)).all(|off| off <= most)
     };
-    assert!(alike(&others[0], &others[1]), "{others:?}, {most} waits");
-    assert!(ours.keys().eq(theirs.keys()), "{ours:?}\n{theirs:?}");
+    assert!(ours.keys().eq(theirs.keys()), "{all}");
     let mut pairs = ours.values().zip(theirs.values());
-    assert!(pairs.all(|(a, b)| alike(a, b)), "{ours:?}\n{theirs:?}");
+    assert!(pairs.all(|(a, b)| alike(a, b)), "{all}");
+    assert!(alike(&others[0], &others[1]), "{all}, {most} waits");
 
     // Of the program alone, the offset is bound by when the ranks had no CPU.
     without_kernel(dir);

@@ -118,6 +118,43 @@ fn work_steps<F: Fabric>(
     Ok(gather::from_root(fabric, [steps])?[0])
 }
 
+/// What a rank does in the run on `number` ranks; `steps` of work take `options.work`.
+fn plan(options: &MeasureOptions, pattern: Pattern, steps: u64, number: u32) -> RankPlan {
+    let divisor = match options.scaling {
+        Some(Scaling::Strong) => u64::from(number),
+        Some(Scaling::Weak) | None => 1,
+    };
+    RankPlan {
+        pattern,
+        steps: (steps / divisor).max(1),
+        work: Nanos::from_nanos((options.work.get() / divisor).max(1)),
+        duration: options.duration,
+        max_iterations: MOST_RECORDS / u64::from(number),
+    }
+}
+
+/// The records of the first `number` ranks, on the clock of the first node; `None` on other ranks
+/// than rank 0.
+fn gathered<F: Fabric>(
+    fabric: &mut F,
+    own: &RankRecord,
+    number: u32,
+    ranks: &Ranks,
+    clocks: &Clocks,
+) -> Result<Option<Vec<RankRecord>>, MeasureError> {
+    let Some(all) = gather::to_root(fabric, &own.to_words(), number)? else {
+        return Ok(None);
+    };
+    let mut records: Vec<RankRecord> = all
+        .iter()
+        .map(|words| RankRecord::of_words(words))
+        .collect();
+    for (record, correction) in records.iter_mut().zip(clocks.of_ranks(&ranks.nodes)) {
+        record.correct(correction);
+    }
+    Ok(Some(records))
+}
+
 /// Measures; the outcome is on rank 0.
 pub fn measure<F: Fabric>(
     fabric: &mut F,
@@ -153,23 +190,13 @@ pub fn measure<F: Fabric>(
         if !gather::agree(fabric, go_on)? {
             break;
         }
-        let divisor = match options.scaling {
-            Some(Scaling::Strong) => u64::from(number),
-            Some(Scaling::Weak) | None => 1,
-        };
-        let plan = RankPlan {
-            pattern: request.pattern(number),
-            steps: (steps / divisor).max(1),
-            work: Nanos::from_nanos((options.work.get() / divisor).max(1)),
-            duration: options.duration,
-            max_iterations: MOST_RECORDS / u64::from(number),
-        };
+        let plan = plan(options, request.pattern(number), steps, number);
         progress.part(&format!(
             "{} on {number}",
             request.coupling.name(),
             number = counted(number, "rank")
         ));
-        let done = fabric.with_first(number, |fabric| {
+        let own = fabric.with_first(number, |fabric| {
             let done = run(fabric, &plan, &mut calibration, &stop.flag);
             if let Err(error) = &done {
                 progress.note(&error.to_string());
@@ -177,18 +204,11 @@ pub fn measure<F: Fabric>(
             }
             done
         })?;
-        let record = done.transpose()?.unwrap_or_default();
+        let own = own.transpose()?.unwrap_or_default();
         clocks.compare(fabric)?;
-        let Some(all) = gather::to_root(fabric, &record.to_words(), number)? else {
+        let Some(records) = gathered(fabric, &own, number, ranks, &clocks)? else {
             continue;
         };
-        let mut records: Vec<RankRecord> = all
-            .iter()
-            .map(|words| RankRecord::of_words(words))
-            .collect();
-        for (record, correction) in records.iter_mut().zip(clocks.of_ranks(&ranks.nodes)) {
-            record.correct(correction);
-        }
         let error = clocks.error_of(&ranks.nodes, number);
         let pattern = &plan.pattern;
         if let Some(mut found) = findings(&records, pattern.coupling, &pattern.sides, error) {

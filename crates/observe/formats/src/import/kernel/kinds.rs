@@ -10,6 +10,8 @@ const KTHREADD: u32 = 2;
 /// Names that only kernel threads have, whole.
 const WHOLE: &[&str] = &[
     "kthreadd",
+    "cifsd",
+    "hwrng",
     "kauditd",
     "kblockd",
     "kcryptd",
@@ -24,13 +26,17 @@ const WHOLE: &[&str] = &[
     "kstrp",
     "kthrotld",
     "ktimers",
+    "lockd",
+    "nfsd",
     "oom_reaper",
     "pool_workqueue_",
+    "psimon",
     "rcu_bh",
     "rcu_gp",
     "rcu_par_gp",
     "rcu_preempt",
     "rcu_sched",
+    "usb-storage",
     "watchdogd",
     "writeback",
 ];
@@ -41,6 +47,7 @@ const BEGIN: &[&str] = &[
     "btrfs-",
     "cpuhp/",
     "dm_bufio",
+    "dmcrypt_write/",
     "ext4-rsv-conver",
     "idle_inject/",
     "irq/",
@@ -49,15 +56,20 @@ const BEGIN: &[&str] = &[
     "kcompactd",
     "kdamond.",
     "khelper/",
+    "kiblnd_",
+    "kpktgend_",
     "ksoftirqd/",
     "kswapd",
     "ktimers/",
     "kworker/",
+    "ldlm_",
     "md/",
     "migration/",
     "napi/",
+    "nvidia-modeset/",
     "nvme-",
     "posixcputmr/",
+    "ptlrpcd_",
     "rcu_exp_",
     "rcu_tasks_",
     "rcub/",
@@ -67,7 +79,9 @@ const BEGIN: &[&str] = &[
     "rcuos/",
     "scsi_eh_",
     "scsi_tmf_",
+    "socknal_",
     "stopper/",
+    "sugov:",
     "watchdog/",
     "xfs-",
     "xfsaild/",
@@ -180,5 +194,14 @@ mod tests {
             kinds,
             [Idle, Kernel, Kernel, Kernel, Kernel, User, User, User]
         );
+    }
+    #[test]
+    fn names_are_whole_or_begin_so() {
+        for kernel in ["hwrng", "ptlrpcd_00_01", "sugov:3", "kworker/R-mld"] {
+            assert!(is_kernel_name(kernel), "{kernel}");
+        }
+        for user in ["hwrngd", "sugov", "ptlrpc", "nfsdcld", "ksmtuned"] {
+            assert!(!is_kernel_name(user), "{user}");
+        }
     }
 }
