@@ -475,28 +475,10 @@ fn many_loads_of_other_jobs_are_read_in_linear_time() {
     // Searching from the first line for each of them would take hours.
     let loads = "[[load]]\nfrom = \"n1\"\nto = \"n2\"\nrate = \"1 MB/s\"\n".repeat(100_000);
     fs::write(&file, &loads).unwrap();
-    let program = [
-        "--pattern",
-        "halo",
-        "-n",
-        "2",
-        "--work",
-        "1ms",
-        "--nodes",
-        "4",
-        "--cores",
-        "2",
-    ];
-    let ask = || {
-        run(idlewave()
-            .arg("place")
-            .args(program)
-            .arg("--load")
-            .arg(&file))
-    };
-    ask().succeeded();
+    let options = "--pattern halo -n 2 --work 1ms --nodes 4 --cores 2 --load load.toml";
+    place(&dir, options).succeeded();
     fs::write(&file, loads.replacen("n2", "n9", 1)).unwrap();
-    let [what, _] = ask().failed(5);
+    let [what, _] = place(&dir, options).failed(5);
     assert!(
         what.contains("[[load]] of line 1: unknown node n9"),
         "{what}"

@@ -16,7 +16,7 @@ use idlewave_units::{Bytes, Pid, Rank};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -135,14 +135,19 @@ fn assert_clean(pid: u32) {
     assert_eq!(instances_of(pid), [] as [PathBuf; 0]);
 }
 
-/// Runs a recording; checks that nothing is left behind.
-fn ended(command: &mut Command) -> Ended {
-    let child = command
+/// Starts a recording, for [`wait`].
+fn started(command: &mut Command) -> Child {
+    command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .unwrap();
+        .unwrap()
+}
+
+/// Runs a recording; checks that nothing is left behind.
+fn ended(command: &mut Command) -> Ended {
+    let child = started(command);
     let pid = child.id();
     let ended = wait(child);
     assert_clean(pid);

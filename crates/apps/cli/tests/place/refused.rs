@@ -282,25 +282,9 @@ fn nonsense_is_refused_with_the_next_step() {
 #[test]
 fn memory_without_a_unit_is_refused_with_what_to_write() {
     let dir = tempfile::tempdir().unwrap();
-    let program = [
-        "--pattern",
-        "halo",
-        "-n",
-        "2",
-        "--work",
-        "1ms",
-        "--nodes",
-        "2",
-        "--cores",
-        "2",
-    ];
-    let ask = |memory: &str| {
-        let given = ["--memory-per-rank", memory];
-        run(idlewave()
-            .arg("place")
-            .args(program)
-            .args(given)
-            .current_dir(&dir))
+    let ask = |memory| {
+        let halo = "--pattern halo -n 2 --work 1ms --nodes 2 --cores 2 --memory-per-rank";
+        place(&dir, &format!("{halo} {memory}"))
     };
     let [what, next] = ask("16").failed(2);
     assert!(
@@ -309,5 +293,5 @@ fn memory_without_a_unit_is_refused_with_what_to_write() {
     );
     assert!(next.contains("--memory-per-rank"), "{next}");
     ask("16MiB").succeeded();
-    ask("1.5 gb").succeeded();
+    ask("1.5gb").succeeded();
 }

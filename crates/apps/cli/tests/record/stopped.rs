@@ -33,13 +33,7 @@ fn a_signal_is_passed_on_and_the_run_says_so() {
         let dir = scratch();
         let path = dir.path().join("run");
         let end = ["300", "sleep", dir.path().to_str().unwrap()];
-        let mut command = record(&mpi, &path, &known(&mpi), &end);
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let child = started(&mut record(&mpi, &path, &known(&mpi), &end));
         let pid = child.id();
         until("records", || spill_bytes(&path) > 100_000);
         until("all ranks", || all_sleep(dir.path()));
@@ -68,13 +62,7 @@ fn the_second_signal_kills_a_program_that_ignores_the_first() {
         .arg("--");
     let ready = dir.path().join("ready");
     let script = "trap '' INT TERM; : >\"$0\"; sleep 600 & wait; sleep 600";
-    command.args(["sh", "-c", script]).arg(&ready);
-    let child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = started(command.args(["sh", "-c", script]).arg(&ready));
     let pid = child.id();
     until("the program", || ready.exists());
     signal(pid);
