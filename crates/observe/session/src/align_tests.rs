@@ -139,6 +139,37 @@ fn clock() -> impl Strategy<Value = Clock> {
 }
 
 proptest! {
+    /// Whatever the drift, two exchanges bound the error at their own times, and a line between them.
+    #[test]
+    fn no_bound_contradicts_the_exchanges(
+        ppb in -2_000_000..2_000_000_i64,
+        ways in proptest::collection::vec(0..200_000_u64, 4),
+        length in S / 10..3 * S,
+    ) {
+        let clocks = [Clock { offset: 0, ppb: 0 }, Clock { offset: 0, ppb }];
+        let times = [1_000 * S, 1_000 * S + length];
+        let exchanges: Vec<Exchange> = times
+            .iter()
+            .zip(ways.chunks(2))
+            .map(|(&t, w)| exchange(&clocks, 1, 0, t, w[0], w[1]))
+            .collect();
+        let points: Vec<AlignmentPoint> = exchanges.iter().filter_map(Exchange::point).collect();
+        let span = (points[0].time_ns, points[1].time_ns);
+        let found = corrections(&[(0, 0), span], &exchanges);
+        let correction = found[1].as_ref().unwrap();
+        for p in &points {
+            let off = correction.offset(p.time_ns).abs_diff(p.offset_ns);
+            let bound = correction.error(p.time_ns).get() + half(p);
+            prop_assert!(off <= bound, "{off} > {bound}");
+        }
+        // While the messages are under way, 200 us at most, the clocks drift by 400 ns.
+        let middle = times[0] + length / 2;
+        let off = correction.apply(clocks[1].at(middle)).abs_diff(middle);
+        if correction.drift {
+            prop_assert!(off <= correction.error(clocks[1].at(middle)).get() + 402, "{off}");
+        }
+    }
+
     /// Three nodes; the third is reached through the second, asking or asked.
     #[test]
     fn corrected_times_are_within_the_stated_error_and_never_run_backwards(
