@@ -204,7 +204,7 @@ fn a_controller_that_has_not_switched_goes_on_above_all_epochs_of_the_one_that_i
 }
 
 #[test]
-fn above_the_highest_epochs_there_is_no_other_start() {
+fn after_the_last_start_there_is_no_next_one() {
     let last = Epoch::of_start(u32::MAX);
     assert_eq!(Epoch::of_start(u32::MAX - 1).next_start(), last);
     assert_eq!(last.next().unwrap().next_start(), last.next().unwrap());

@@ -123,7 +123,7 @@ impl Assessor {
             return unjudged(Job::Terminated, shown);
         }
         let tracked: Vec<&Sighting> = ranks.values().copied().collect();
-        let seen: Vec<Seen> = tracked.iter().map(|of| of.seen(scene.agree)).collect();
+        let seen: Vec<Seen> = tracked.iter().map(|of| seen(of, scene.agree)).collect();
         // As if every send were stuck that does not leave its node; and where some may not be, as
         // if none were.
         let mut snapped = snapshot(&seen, Small::Near, self.settings.polls);
@@ -153,7 +153,7 @@ impl Assessor {
         if let Some(stuck) = stuck {
             (snapped, verdict) = stuck;
         }
-        let job = self.job(&verdict.state, &tracked, (now, since), slow);
+        let job = self.job(&verdict.state, &tracked, now, since, slow);
         Look {
             job,
             verdict: Some(verdict),
@@ -163,12 +163,14 @@ impl Assessor {
         }
     }
 
-    /// What is said about the job; `slow` if only a network that is very slow could go on.
+    /// What is said about the job: `since` the previous look, if this one is regular; `slow` if the
+    /// ranks could go on by a very slow network alone.
     fn job(
         &self,
         state: &State,
         tracked: &[&Sighting],
-        (now, since): (Instant, Option<Duration>),
+        now: Instant,
+        since: Option<Duration>,
         slow: bool,
     ) -> Job {
         let crashed = tracked
@@ -221,20 +223,18 @@ impl Assessor {
     }
 }
 
-impl Sighting {
-    /// This rank for a verdict.
-    fn seen(&self, agree: Agree) -> Seen {
-        Seen {
-            record: self.record.clone(),
-            gone: self.gone.is_some(),
-            unchanged: self.unchanged,
-            node: self.node,
-            moved: match agree {
-                Agree::Here => false,
-                Agree::Twice => self.fresh,
-                Agree::Never => true,
-            },
-        }
+/// A rank for a verdict.
+fn seen(of: &Sighting, agree: Agree) -> Seen {
+    Seen {
+        record: of.record.clone(),
+        gone: of.gone.is_some(),
+        unchanged: of.unchanged,
+        node: of.node,
+        moved: match agree {
+            Agree::Here => false,
+            Agree::Twice => of.fresh,
+            Agree::Never => true,
+        },
     }
 }
 
