@@ -130,7 +130,7 @@ fn measure(
     device.switch(0, LIMIT).map_err(|e| failed(&e))?;
     device.resume(1).map_err(|e| failed(&e))?;
     let (mut drains, mut changes, mut wholes) = (Vec::new(), Vec::new(), Vec::new());
-    for turn in 0..WARM + switches {
+    for turn in 0..WARM.saturating_add(switches) {
         std::thread::sleep(TURN);
         if stop.is_requested() {
             return Err(TrialError::Interrupted);

@@ -195,8 +195,9 @@ mod tests {
             [Idle, Kernel, Kernel, Kernel, Kernel, User, User, User]
         );
     }
+
     #[test]
-    fn names_are_whole_or_begin_so() {
+    fn user_threads_with_a_part_of_such_a_name_are_none() {
         for kernel in ["hwrng", "ptlrpcd_00_01", "sugov:3", "kworker/R-mld"] {
             assert!(is_kernel_name(kernel), "{kernel}");
         }
