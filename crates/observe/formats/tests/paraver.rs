@@ -510,18 +510,38 @@ fn bursts() -> impl Strategy<Value = Vec<Burst>> {
     })
 }
 
+/// Wake-ups of these threads, at any time: those that run, too, and those that have ended.
+fn wakeups() -> impl Strategy<Value = Vec<Wakeup>> {
+    let one = (0_u32..2, 1_u32..5, 400_u64..3_000);
+    proptest::collection::vec(one, 0..60).prop_map(|mut all| {
+        all.sort_by_key(|one| one.2);
+        let of = |(node, thread, time_ns)| Wakeup {
+            node: NodeId::new(node),
+            time_ns,
+            cpu: Cpu::new(0),
+            waker: Pid::new(1),
+            pid: Pid::new(thread),
+            target_cpu: Cpu::new(0),
+        };
+        all.into_iter().map(of).collect()
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_bursts_give_equal_matrices_in_the_trace_and_after_reading(rows in bursts()) {
+    fn any_bursts_give_equal_matrices_in_the_trace_and_after_reading(rows in bursts(), wakes in wakeups()) {
         let dir = tempfile::tempdir().unwrap();
         let mut manifest = empty_manifest();
         let mut other = manifest.nodes[0].clone();
         other.node = NodeId::new(1);
         other.host.name = "node1".to_owned();
         manifest.nodes.push(other);
-        let run = write(&dir.path().join("run"), manifest, |run| run.write_table(&table::<Bursts>(rows)).unwrap());
+        let run = write(&dir.path().join("run"), manifest, |run| {
+            run.write_table(&table::<Bursts>(rows)).unwrap();
+            run.write_table(&table::<Wakeups>(wakes)).unwrap();
+        });
         let prv = dir.path().join("a.prv");
         export(&run, Format::Paraver, &prv);
         let total = |run: &RunReader| matrix_of_run(run);

@@ -116,8 +116,11 @@ fn gather_kernel(
     let late = late::Late::of(job, survey, &mut export.losses)?;
     let turns = turns::gather(job, survey, &mut export.losses)?;
     let spans = [records.span(), turns.span()];
-    // The last states end with the trace.
-    let end = spans.iter().flatten().map(|span| span.1).max().unwrap_or(0);
+    let Some(end) = spans.iter().flatten().map(|span| span.1).max() else {
+        return Ok(());
+    };
+    // The last states end with the trace, whose last moment may be a wake-up.
+    records.cover(end);
     let mut states = States::new(&survey.objects, late, end);
     turns.finish(|turn| states.take(&turn, records))?;
     states.finish(records)

@@ -12,9 +12,9 @@ use crate::export::sorter::Sorter;
 use crate::prv;
 use idlewave_run::tables::EndReason;
 
-/// Since when a thread is in a state that has not ended; `None` before its first and after its
-/// last burst.
-type Open = Option<(u64, u64)>;
+/// Since when a thread is in a state that has not ended: none after its last burst. `None` before
+/// its first one.
+type Open = Option<(u64, Option<u64>)>;
 
 /// The states of all threads at one moment.
 pub(super) struct States {
@@ -49,9 +49,9 @@ impl States {
         if turn.kind == WAKEUP {
             return match self.open[at] {
                 // Runs, or is ready already.
-                Some((since, state)) if state == prv::READY || since > turn.time => Ok(()),
+                Some((since, state)) if state == Some(prv::READY) || since > turn.time => Ok(()),
                 open => {
-                    self.open[at] = Some((turn.time, prv::READY));
+                    self.open[at] = Some((turn.time, Some(prv::READY)));
                     close(object, open, turn.time, to)
                 }
             };
@@ -66,7 +66,7 @@ impl States {
         to.push(Record::event(turn.time, object, prv::CPU, turn.cpu.into()).on(turn.cpu))?;
         to.push(Record::event(end, object, prv::CPU, 0).on(turn.cpu))?;
         if !idle {
-            self.open[at] = after(turn.b).map(|state| (end, state));
+            self.open[at] = Some((end, after(turn.b)));
             self.late.ran(turn, end, to)?;
         }
         Ok(())
@@ -83,7 +83,9 @@ impl States {
 
 fn close(object: u32, open: Open, end: u64, to: &mut Sorter<Record>) -> Result<(), ExportError> {
     match open {
-        Some((since, state)) if since < end => to.push(Record::state(since, end, object, state)),
+        Some((since, Some(state))) if since < end => {
+            to.push(Record::state(since, end, object, state))
+        }
         _ => Ok(()),
     }
 }
