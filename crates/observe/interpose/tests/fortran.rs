@@ -4,7 +4,7 @@
 #[allow(dead_code)]
 mod common;
 
-use common::{Message, Place, Process, output, source};
+use common::{Message, Place, Process, source};
 use idlewave_interpose::ring::flags;
 use idlewave_mpi::testing::{Installation, installations};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ fn compile(place: &Place, mpi: &Installation, form: u32) -> Option<PathBuf> {
         .arg("-o")
         .arg(&to)
         .arg(source("fortran.F90"));
-    let done = output(&mut compiler);
+    let done = compiler.output().expect("the compiler");
     let words = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{} form {form}: {words}", mpi.name);
     Some(to)

@@ -96,10 +96,17 @@ impl Installation {
 /// Runs a job to its end; again where the launcher started nothing. That of Open MPI 5 gives a
 /// thread of its own two seconds to start, ends otherwise, and does not always say so.
 pub fn output(launch: &mut Command) -> Output {
+    output_if_begun(launch, || false)
+}
+
+/// The same for a job that leaves something behind once it has `begun`: that of MPICH 5 can lose
+/// what a job said that aborts.
+pub fn output_if_begun(launch: &mut Command, begun: impl Fn() -> bool) -> Output {
     let started = |output: &Output| {
         let words = String::from_utf8_lossy(&output.stderr);
         let nothing = output.stdout.is_empty() && words.is_empty() && !output.status.success();
-        !nothing && !words.contains("PMIx server's listener thread failed to start")
+        let said = !nothing && !words.contains("PMIx server's listener thread failed to start");
+        said || begun()
     };
     let mut run = || launch.output().expect("the launcher can be started");
     // A program that fails without a word is found to do so each time.
