@@ -122,7 +122,9 @@ fn finding(
     woken: &[&[u64]],
 ) -> SourceFinding {
     let kind = catalog.kind(id);
-    let over = |part: u64| (sums.stolen > 0).then(|| part as f64 / sums.stolen as f64);
+    // Most of what is unexplained was stolen by nobody that any record shows.
+    let compares = sums.stolen > 0 && kind != SourceKind::Unexplained;
+    let over = |part: u64| compares.then(|| part as f64 / sums.stolen as f64);
     let has_events = !matches!(
         kind,
         SourceKind::SlowLevel
@@ -241,6 +243,31 @@ fn detail(catalog: &Catalog, id: SourceId) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_unexplained_is_not_compared_with_what_nobody_is_known_to_have_stolen() {
+        let mut catalog = Catalog::default();
+        let daemon = catalog.intern(SourceKind::Task, "daemon");
+        let unexplained = catalog.class(SourceKind::Unexplained);
+        let mut table = SourceTable::default();
+        for source in [daemon, unexplained] {
+            table.add_strikes(&[Strike {
+                source,
+                node: NodeId::new(0),
+                cpu: Cpu::new(0),
+                begin: 0,
+                length: 100,
+                continues: false,
+            }]);
+            let sums = table.sums.entry(source).or_default();
+            (sums.lateness, sums.lost) = (50, 200);
+        }
+        let rows = table.finish(&mut catalog, &BTreeMap::new(), &mut BTreeMap::new());
+        let of = |id| &rows.iter().find(|(source, _)| *source == id).unwrap().1;
+        let ratios = |f: &SourceFinding| (f.stolen.get(), f.amplification, f.absorbed);
+        assert_eq!(ratios(of(daemon)), (100, Some(2.0), Some(0.5)));
+        assert_eq!(ratios(of(unexplained)), (100, None, None));
+    }
 
     #[test]
     fn a_thread_that_strikes_every_second_time_it_is_woken_has_the_period_of_its_waking() {

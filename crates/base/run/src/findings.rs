@@ -215,9 +215,9 @@ pub struct SourceFinding {
     pub lateness: Nanos,
     /// Time lost by all ranks together: lateness times ranks, summed over the runs.
     pub lost: Nanos,
-    /// Lost over stolen; `None` if nothing was stolen.
+    /// Lost over stolen; `None` if nothing was stolen, and for what is unexplained.
     pub amplification: Option<f64>,
-    /// Part of what it stole that delayed no step, 0..=1; `None` if nothing was stolen.
+    /// Part of what it stole that delayed no step, 0..=1; `None` where there is no amplification.
     pub absorbed: Option<f64>,
     /// Length of one event.
     pub length: Option<Estimate>,
