@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
 #[path = "common/gang.rs"]
 mod gang;
 
@@ -544,8 +545,11 @@ fn a_place_or_a_socket_that_another_user_has_made_is_neither_used_nor_believed()
         skip("only root can be two users");
         return;
     }
+    let home = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let program = common::program_for_all(home.path());
     let ask = |what: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_idlewave"));
+        let mut command = Command::new(&program);
         command
             .arg("gang")
             .args(what)
@@ -564,8 +568,6 @@ fn a_place_or_a_socket_that_another_user_has_made_is_neither_used_nor_believed()
     std::fs::create_dir(&place.0).unwrap();
     std::os::unix::fs::chown(&place.0, Some(NOBODY), None).unwrap();
     std::fs::set_permissions(&place.0, std::fs::Permissions::from_mode(0o777)).unwrap();
-    let home = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let precious = home.path().join("precious");
     std::fs::write(&precious, "precious").unwrap();
     std::os::unix::fs::chown(&precious, Some(VICTIM), None).unwrap();

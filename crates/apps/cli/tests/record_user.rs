@@ -5,12 +5,13 @@
 
 mod common;
 
-use common::{idlewave, is_root, run};
+use common::{idlewave, is_root, program_for_all, run};
 use idlewave_mpi::testing::{installation, skip};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 
 /// The unprivileged user.
 const NOBODY: u32 = 65534;
@@ -74,7 +75,7 @@ fn under_sudo_the_program_and_the_recording_are_the_users_and_the_kernel_is_trac
     let mode = |of: &serde_json::Value| of["nodes"][0]["trace"]["mode"].clone();
     assert_eq!(mode(&manifest), mode(&root));
     // The user can explain it again.
-    let mut explain = idlewave();
+    let mut explain = Command::new(program_for_all(dir.path()));
     explain.arg("explain").arg(dir.path().join("own"));
     run(explain.uid(NOBODY).gid(NOBODY)).succeeded();
 

@@ -5,7 +5,8 @@
 
 mod common;
 
-use common::{Ended, has, idlewave, instances_of, is_root, run};
+use common::{Ended, has, instances_of, is_root, program_for_all, run};
+use idlewave_mpi::testing::skip;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,41 +23,59 @@ fn open_directory() -> tempfile::TempDir {
     dir
 }
 
-/// The command as that user; the reason if that is not possible.
-fn as_nobody() -> Result<Command, String> {
-    if !is_root() {
-        return Err("changing the user needs root".to_owned());
-    }
-    if !has("setpriv") {
-        return Err("there is no setpriv (package util-linux)".to_owned());
-    }
-    let program = idlewave();
-    let mut command = Command::new("setpriv");
-    command
-        .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"])
-        .args(["--bounding-set=-all", "--no-new-privs"])
-        .arg(program.get_program())
-        .env("IDLEWAVE_EFFORT", "0.0001");
-    let mut probe = Command::new("setpriv");
-    probe.args(command.get_args()).arg("--version");
-    match probe.output() {
-        Ok(output) if output.status.success() => Ok(command),
-        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-        Err(e) => Err(e.to_string()),
-    }
+/// That user, who can start the command.
+struct Nobody {
+    program: PathBuf,
+    /// Holds the program if it had to be copied.
+    _programs: tempfile::TempDir,
 }
 
-/// A short study as that user, or `None` with the reason printed.
-fn study(options: &[&str], bundle: &Path) -> Option<Ended> {
-    let mut command = match as_nobody() {
-        Ok(command) => command,
-        Err(why) => {
-            println!("skipped: {why}");
-            return None;
+impl Nobody {
+    /// `None`, with the reason printed, if the user cannot be changed.
+    fn new() -> Option<Self> {
+        let programs = open_directory();
+        let nobody = Self {
+            program: program_for_all(programs.path()),
+            _programs: programs,
+        };
+        match nobody.tried() {
+            Ok(()) => return Some(nobody),
+            Err(why) => skip(&why),
         }
-    };
-    command.args(["study", "--duration=2s", "--work=200us", "-o"]);
-    Some(run(command.arg(bundle).args(options)))
+        None
+    }
+
+    fn tried(&self) -> Result<(), String> {
+        if !is_root() {
+            return Err("changing the user needs root".to_owned());
+        }
+        if !has("setpriv") {
+            return Err("there is no setpriv (package util-linux)".to_owned());
+        }
+        match self.command().arg("--version").output() {
+            Ok(output) if output.status.success() => Ok(()),
+            Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+
+    /// The command as that user.
+    fn command(&self) -> Command {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"])
+            .args(["--bounding-set=-all", "--no-new-privs"])
+            .arg(&self.program)
+            .env("IDLEWAVE_EFFORT", "0.0001");
+        command
+    }
+
+    /// A short study as that user.
+    fn study(&self, options: &[&str], bundle: &Path) -> Ended {
+        let mut command = self.command();
+        command.args(["study", "--duration=2s", "--work=200us", "-o"]);
+        run(command.arg(bundle).args(options))
+    }
 }
 
 fn json(path: PathBuf) -> Value {
@@ -78,11 +97,10 @@ fn complete(bundle: &Path) {
 
 #[test]
 fn without_rights_the_study_says_exactly_what_is_missing_and_what_would_allow_it() {
+    let Some(nobody) = Nobody::new() else { return };
     let dir = open_directory();
     let bundle = dir.path().join("run");
-    let Some(ended) = study(&[], &bundle) else {
-        return;
-    };
+    let ended = nobody.study(&[], &bundle);
     ended.succeeded();
     assert_eq!(instances_of(ended.pid), Vec::<PathBuf>::new());
     complete(&bundle);
@@ -122,18 +140,17 @@ fn without_rights_the_study_says_exactly_what_is_missing_and_what_would_allow_it
 
     // The user who recorded it may explain it again.
     let before = common::files(&bundle);
-    run(as_nobody().unwrap().arg("explain").arg(&bundle)).succeeded();
-    run(as_nobody().unwrap().arg("report").arg(&bundle)).succeeded();
+    run(nobody.command().arg("explain").arg(&bundle)).succeeded();
+    run(nobody.command().arg("report").arg(&bundle)).succeeded();
     assert!(common::files(&bundle) == before);
 }
 
 #[test]
 fn no_trace_is_named_as_the_reason_and_needs_no_rights() {
+    let Some(nobody) = Nobody::new() else { return };
     let dir = open_directory();
     let bundle = dir.path().join("run");
-    let Some(ended) = study(&["--no-trace"], &bundle) else {
-        return;
-    };
+    let ended = nobody.study(&["--no-trace"], &bundle);
     ended.succeeded();
     complete(&bundle);
     let trace = &json(bundle.join("run.json"))["nodes"][0]["trace"];
@@ -146,38 +163,34 @@ fn no_trace_is_named_as_the_reason_and_needs_no_rights() {
 
 #[test]
 fn a_bundle_of_another_user_is_explained_and_reported_elsewhere() {
-    let Ok(mut explain) = as_nobody() else {
-        return println!("skipped: the user cannot be changed here");
-    };
+    let Some(nobody) = Nobody::new() else { return };
     let dir = open_directory();
     let bundle = dir.path().join("run");
     common::copy(common::bundle(), &bundle);
     let before = common::files(&bundle);
-    run(explain.arg("explain").arg(&bundle)).succeeded();
+    run(nobody.command().arg("explain").arg(&bundle)).succeeded();
 
-    let [what, next] = run(as_nobody().unwrap().arg("report").arg(&bundle)).failed(4);
+    let [what, next] = run(nobody.command().arg("report").arg(&bundle)).failed(4);
     assert!(what.contains("report.html"), "{what}");
     assert!(next.contains("-o"), "{next}");
     let page = dir.path().join("page.html");
-    let mut report = as_nobody().unwrap();
+    let mut report = nobody.command();
     run(report.arg("report").arg(&bundle).arg("-o").arg(&page)).succeeded();
     assert_eq!(fs::read(page).unwrap(), before[Path::new("report.html")]);
     assert!(common::files(&bundle) == before);
 
     fs::set_permissions(bundle.join("run.json"), fs::Permissions::from_mode(0o600)).unwrap();
-    let [what, next] = run(as_nobody().unwrap().arg("explain").arg(&bundle)).failed(4);
+    let [what, next] = run(nobody.command().arg("explain").arg(&bundle)).failed(4);
     assert!(what.contains("run.json"), "{what}");
     assert!(next.contains("as the user who recorded it"), "{next}");
 }
 
 #[test]
 fn a_place_that_only_others_may_write_is_refused() {
+    let Some(nobody) = Nobody::new() else { return };
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let Some(ended) = study(&[], &dir.path().join("run")) else {
-        return;
-    };
-    let [what, next] = ended.failed(4);
+    let [what, next] = nobody.study(&[], &dir.path().join("run")).failed(4);
     assert!(what.contains("Permission denied"), "{what}");
     assert!(next.contains("that you may write"), "{next}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);

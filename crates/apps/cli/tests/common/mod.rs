@@ -9,6 +9,7 @@ use idlewave_units::Pid;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -25,6 +26,19 @@ pub fn idlewave() -> Command {
         .env_remove("RUST_BACKTRACE")
         .stdin(Stdio::null());
     command
+}
+
+/// The command's program where every user may start it: copied into `dir` if the way to it is
+/// private, as in a clone in a home directory.
+pub fn program_for_all(dir: &Path) -> PathBuf {
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_idlewave"));
+    let open = |dir: &Path| fs::metadata(dir).is_ok_and(|of| of.mode() & 0o001 != 0);
+    if program.ancestors().skip(1).all(open) {
+        return program;
+    }
+    let copied = dir.join("idlewave");
+    fs::copy(program, &copied).unwrap();
+    copied
 }
 
 /// The output of a command, and how it ended.
