@@ -97,6 +97,7 @@ fn an_interrupt_of_300_ns_stays_one_and_all_else_is_there() {
         [
             "stretches in which a CPU was idle x1",
             "bursts and interrupts whose start or end was inferred x2",
+            "entries into system calls and returns x5",
             "marked regions that were never left x1",
         ]
     );

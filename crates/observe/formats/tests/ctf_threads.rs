@@ -6,7 +6,8 @@ use crate::ctf_trace::{Lttng, Value, noted, switch, unpack, written};
 use crate::perf_file::imported::tasks;
 use crate::story::{import_file, lines, losses, story_lines};
 use idlewave_formats::import::Program;
-use idlewave_run::tables::TaskKind;
+use idlewave_run::Table;
+use idlewave_run::tables::{Syscalls, TaskKind};
 use idlewave_units::Pid;
 use std::fs;
 
@@ -55,6 +56,40 @@ fn threads_that_lttng_notes_have_process_parent_and_kind() {
     assert!(!losses(&run).iter().any(inferred));
     let unknown = ("kernel trace events of unknown kind".to_owned(), 1);
     assert!(losses(&run).contains(&unknown));
+}
+
+#[test]
+fn system_calls_have_the_numbers_of_their_names() {
+    let call = |time, name, values: &[i64]| {
+        let values = values.iter().map(|value| Value::Number(*value)).collect();
+        (time, 0, name, values)
+    };
+    let lttng = Lttng {
+        more: vec![
+            call(1_000_500, "syscall_entry_newfstat", &[3]),
+            call(1_000_600, "syscall_exit_newfstat", &[0, 5]),
+            call(1_000_700, "syscall_entry_unknown", &[600, 0]),
+            // Of a 32-bit program.
+            call(1_000_800, "compat_syscall_entry_read", &[3]),
+        ],
+        ..Lttng::default()
+    };
+    let (_dir, result) = written(&lttng);
+    let (_, run) = result.unwrap();
+    let calls: Vec<_> = run.read::<Syscalls>().unwrap().rows().collect();
+    let seen = calls
+        .iter()
+        .map(|c| (c.time_ns, c.pid.get(), c.number, c.returned));
+    let expected = [
+        (1_000_500, 70, Some(5), false),
+        (1_000_600, 70, Some(5), true),
+        (1_000_700, 70, Some(600), false),
+    ];
+    assert_eq!(seen.collect::<Vec<_>>(), expected);
+    assert_eq!(run.manifest().nodes[0].host.architecture, "x86_64");
+    let unknown = ("kernel trace events of unknown kind".to_owned(), 1);
+    assert!(losses(&run).contains(&unknown), "{:?}", losses(&run));
+    assert_eq!(lines(&run), story_lines());
 }
 
 #[test]

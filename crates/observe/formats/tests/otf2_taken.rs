@@ -25,6 +25,7 @@ fn what_took_the_cpu_of_a_rank_is_a_region_of_it() {
             "switches and interrupts beside the threads of the program x5",
             "bursts and interrupts whose start or end was inferred x2",
             "wake-ups and migrations x2",
+            "entries into system calls and returns x5",
             "late steps and waits that the analysis found x2",
             "marked regions that end within a call x2",
             "marked regions that last longer than one that they begin in x1",

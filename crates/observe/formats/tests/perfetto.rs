@@ -36,6 +36,8 @@ const EXPECTED: &[&str] = &[
     "7000 begin 2 reschedule",
     "7200 end 2",
     "CPU 0 1000 - sched_switch not recorded,2147483647,32768,app,10",
+    "CPU 0 1200 10 sys_enter 24",
+    "CPU 0 1250 10 sys_exit 24",
     "CPU 0 2000 10 local_timer_entry 236",
     "CPU 0 2300 10 local_timer_exit 236",
     "CPU 0 3000 10 irq_handler_entry 1,virtio3-tx",
@@ -45,8 +47,11 @@ const EXPECTED: &[&str] = &[
     "CPU 0 4900 10 sched_waking cr\"ond,20,1,0",
     "CPU 0 5000 10 sched_switch app,10,0,cr\"ond,20",
     "CPU 0 6500 20 sched_switch cr\"ond,20,2,app,10",
+    "CPU 0 6500 10 sys_enter -1",
+    "CPU 0 6600 10 sys_exit -1",
     "CPU 0 9000 10 sched_switch app,10,32768,not recorded,2147483647",
     "CPU 1 1000 - sched_switch not recorded,2147483647,32768,app,11",
+    "CPU 1 4000 11 sys_enter 0",
     "CPU 1 4000 11 sched_switch app,11,1,not recorded,2147483647",
     "CPU 1 4500 - sched_switch not recorded,2147483647,32768,swapper,0",
     "CPU 1 4950 - sched_migrate_task cr\"ond,20,1,0",
@@ -108,6 +113,7 @@ fn every_event_of_the_run_is_in_the_trace_to_the_nanosecond() {
             "priorities of threads x8",
             "numbers of interrupts x1",
             "CPUs on which migrations were recorded x1",
+            "arguments and results of system calls x5",
             "unknown reasons for leaving a CPU x2",
             "marked regions that were never left x1",
         ]
@@ -148,6 +154,8 @@ fn the_kernels_events_read_back_as_they_were_written() {
     let (seen, summary) = read_back(&std::fs::read(file).unwrap());
     let expected = [
         "0 1000 10 app gets it",
+        "0 1200 10 calls Some(24)",
+        "0 1250 10 returns Some(24)",
         "0 2000 10 enter Vector(0)",
         "0 2300 10 leave Vector(0)",
         "0 3000 10 enter irq 1 virtio3-tx",
@@ -157,8 +165,11 @@ fn the_kernels_events_read_back_as_they_were_written() {
         "0 4900 10 wake 20 on 0",
         "0 5000 10 10 -> 20 cr\"ond Some(0)",
         "0 6500 20 20 -> 10 app Some(2)",
+        "0 6500 10 calls None",
+        "0 6600 10 returns None",
         "0 9000 10 leaves None",
         "1 1000 11 app gets it",
+        "1 4000 11 calls Some(0)",
         "1 4000 11 leaves Some(1)",
         "1 4500 0 swapper gets it",
         "1 4950 - move 20 1 -> 0",
@@ -167,7 +178,7 @@ fn the_kernels_events_read_back_as_they_were_written() {
     assert_eq!(seen, expected);
     assert_eq!(
         (summary.bundles, summary.events, summary.other_events),
-        (2, 16, 0)
+        (2, 21, 0)
     );
     assert_eq!(summary.cut, None);
 }
@@ -341,6 +352,8 @@ mod dump {
     impl Field<'_> {
         fn show(&self) -> String {
             match self {
+                // Numbers of system calls are signed.
+                Self::Number(u64::MAX) => "-1".to_owned(),
                 Self::Number(number) => number.to_string(),
                 Self::Bytes(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
             }
@@ -401,13 +414,15 @@ mod dump {
         if text.is_empty() { default } else { text }
     }
 
-    const EVENTS: [(u64, &str); 9] = [
+    const EVENTS: [(u64, &str); 11] = [
         (4, "sched_switch"),
         (20, "sched_waking"),
         (24, "softirq_entry"),
         (25, "softirq_exit"),
         (36, "irq_handler_entry"),
         (37, "irq_handler_exit"),
+        (329, "sys_enter"),
+        (330, "sys_exit"),
         (491, "sched_migrate_task"),
         (559, "local_timer_entry"),
         (560, "local_timer_exit"),

@@ -34,6 +34,7 @@ fn what_the_kernel_recorded_comes_back_and_what_it_did_not_record_is_nobodys() {
     assert!(in_order(&before).eq(in_order(&after)));
     assert_eq!(rows::<Wakeups>(&after), rows::<Wakeups>(&before));
     assert_eq!(rows::<Migrations>(&after), rows::<Migrations>(&before));
+    assert_eq!(rows::<Syscalls>(&after), rows::<Syscalls>(&before));
     let named = |run: &RunReader| {
         let sources = rows::<Sources>(run);
         let mut found: Vec<_> = rows::<Interrupts>(run)

@@ -16,9 +16,9 @@ use crate::export::view::{self, Canvas, Detail, Flow, Lanes, Slice, Track};
 use crate::export::{Export, ExportError, Job};
 use idlewave_run::tables::{
     Bursts, Calls, Detours, EndReason, Interrupts, LateSteps, Marks, Messages, Migrations, Quanta,
-    Regions, TaskKind, Waits, Wakeups,
+    Regions, Syscalls, TaskKind, Waits, Wakeups,
 };
-use idlewave_run::{Ledger, RunReader};
+use idlewave_run::{Ledger, RunReader, Table};
 use idlewave_units::Pid;
 use std::fmt::Write;
 
@@ -108,6 +108,14 @@ fn kernel(
         "export to Perfetto's own format",
     );
     enter_inferred(losses, "bursts and interrupts", uncertain);
+    let tables = &job.run.manifest().tables;
+    let syscalls = tables.iter().find(|table| table.name == Syscalls::NAME);
+    losses.enter(
+        "entries into system calls and returns",
+        syscalls.map_or(0, |table| table.rows),
+        "they are left out",
+        "export to Perfetto's own format or to trace.dat",
+    );
     Ok(())
 }
 

@@ -7,7 +7,8 @@
 
 use crate::export::ExportError;
 use idlewave_run::tables::{
-    Burst, Bursts, EndReason, Interrupt, Interrupts, Migration, Migrations, Wakeup, Wakeups,
+    Burst, Bursts, EndReason, Interrupt, Interrupts, Migration, Migrations, Syscall, Syscalls,
+    Wakeup, Wakeups,
 };
 use idlewave_run::{Ledger, RunError, RunReader, Table, TableReader};
 use idlewave_units::{Cpu, NodeId, Pid};
@@ -47,6 +48,9 @@ pub(crate) enum What {
     Wake { pid: Pid, target: Cpu },
     /// A thread was moved from this CPU.
     Migrate { pid: Pid, to: Cpu },
+    /// The thread that ran entered the kernel by a system call, or returned from one. `None` where a
+    /// tracer had cancelled the call.
+    Syscall { number: Option<u32>, returned: bool },
 }
 
 /// Something that happened on a CPU.
@@ -71,6 +75,7 @@ pub(crate) fn for_each(
         interrupts: Feed::of(run, &mut places)?,
         wakeups: Feed::of(run, &mut places)?,
         migrations: Feed::of(run, &mut places)?,
+        syscalls: Feed::of(run, &mut places)?,
     };
     let mut places = places.into_iter().peekable();
     while let Some((first, mut rows)) = places.next() {
@@ -84,6 +89,7 @@ pub(crate) fn for_each(
         tables.interrupts.load(run, range)?;
         tables.wakeups.load(run, range)?;
         tables.migrations.load(run, range)?;
+        tables.syscalls.load(run, range)?;
         for place in group {
             tables.cpu(place, visit)?;
         }
@@ -96,6 +102,7 @@ struct Tables {
     interrupts: Feed<Interrupts>,
     wakeups: Feed<Wakeups>,
     migrations: Feed<Migrations>,
+    syscalls: Feed<Syscalls>,
     uncertain: u64,
 }
 
@@ -104,8 +111,10 @@ struct Tables {
 enum Next {
     Leave,
     WakeByRunning,
+    SyscallOfRunning,
     Stop,
     Start,
+    Syscall,
     Enter,
     Wake,
     Migrate,
@@ -125,14 +134,25 @@ impl Tables {
             let stops = running.as_ref().map(|r| r.end_ns);
             // A switch from one thread to the next is one event.
             let stops = stops.filter(|end| burst.is_none_or(|next| next.begin_ns > *end));
+            let before = running.as_ref().map(|r| r.pid);
             let wake = self.wakeups.head_at(place).map(|wake| {
-                let by = running.as_ref().is_some_and(|r| r.pid == wake.waker);
+                let by = before == Some(wake.waker);
                 let next = if by { Next::WakeByRunning } else { Next::Wake };
                 (wake.time_ns, next)
+            });
+            let syscall = self.syscalls.head_at(place).map(|call| {
+                let of = before == Some(call.pid);
+                let next = if of {
+                    Next::SyscallOfRunning
+                } else {
+                    Next::Syscall
+                };
+                (call.time_ns, next)
             });
             let candidates = [
                 ends.map(|time| (time, Next::Leave)),
                 wake,
+                syscall,
                 stops.map(|time| (time, Next::Stop)),
                 burst.map(|b| (b.begin_ns, Next::Start)),
                 (self.interrupts.head_at(place)).map(|i| (i.begin_ns, Next::Enter)),
@@ -141,7 +161,6 @@ impl Tables {
             let Some((time_ns, next)) = candidates.into_iter().flatten().min() else {
                 return Ok(());
             };
-            let before = running.as_ref().map(|r| r.pid);
             let (by, what) = match next {
                 Next::Leave => {
                     let Some(at) = open.iter().rposition(|o| o.end_ns == time_ns) else {
@@ -181,6 +200,13 @@ impl Tables {
                     let (pid, target) = (wake.pid, wake.target_cpu);
                     (Some(wake.waker), What::Wake { pid, target })
                 }
+                Next::SyscallOfRunning | Next::Syscall => {
+                    let Some(call) = self.syscalls.take()? else {
+                        continue;
+                    };
+                    let (number, returned) = (call.number, call.returned);
+                    (Some(call.pid), What::Syscall { number, returned })
+                }
                 Next::Migrate => {
                     let Some(moved) = self.migrations.take()? else {
                         continue;
@@ -216,6 +242,11 @@ impl OnCpu for Interrupts {
 }
 impl OnCpu for Wakeups {
     fn key(row: &Wakeup) -> (Place, u64) {
+        ((row.node, row.cpu), row.time_ns)
+    }
+}
+impl OnCpu for Syscalls {
+    fn key(row: &Syscall) -> (Place, u64) {
         ((row.node, row.cpu), row.time_ns)
     }
 }

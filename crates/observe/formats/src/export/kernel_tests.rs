@@ -57,6 +57,19 @@ fn all(bursts: Vec<Burst>, interrupts: Vec<Interrupt>, wakeups: Vec<Wakeup>) -> 
         from: Cpu::new(1),
         to: Cpu::new(0),
     });
+    // By the thread that leaves at that time, and by the one that comes.
+    let mut s = Syscalls::default();
+    for (pid, returned) in [(7, false), (8, true)] {
+        s.push(Syscall {
+            node: NodeId::new(0),
+            time_ns: 20,
+            cpu: Cpu::new(0),
+            pid: Pid::new(pid),
+            number: Some(24),
+            returned,
+        });
+    }
+    out.write_table(&s).unwrap();
     out.write_table(&b).unwrap();
     out.write_table(&i).unwrap();
     out.write_table(&w).unwrap();
@@ -74,6 +87,10 @@ fn all(bursts: Vec<Burst>, interrupts: Vec<Interrupt>, wakeups: Vec<Wakeup>) -> 
             What::Enter { source, ends_ns } => format!("enter {source} until {ends_ns}"),
             What::Leave { source, began_ns } => format!("leave {source} since {began_ns}"),
             What::Wake { pid, .. } => format!("wake {pid}"),
+            What::Syscall { number, returned } => {
+                let what = if returned { "return" } else { "call" };
+                format!("{what} {}", number.unwrap())
+            }
             What::Migrate { pid, to } => format!("move {pid} to {to}"),
         };
         seen.push(format!("{} {} {by}: {what}", h.place.1, h.time_ns));
@@ -109,7 +126,9 @@ fn the_events_of_a_cpu_come_in_the_order_in_which_the_kernel_recorded_them() {
         "0 10 7: enter 3 until 10",
         "0 10 7: leave 3 since 10",
         "0 20 7: wake 8",
+        "0 20 7: call 24",
         "0 20 7: 7 -> 8",
+        "0 20 8: return 24",
         "0 30 8: 8 -> ?",
         "0 40 ?: ? -> 7",
         "0 40 7: wake 9",

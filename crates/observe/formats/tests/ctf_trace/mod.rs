@@ -104,6 +104,16 @@ const EVENTS: &[(&str, &[(&str, Of)])] = &[
             ("child_pid", PID),
         ],
     ),
+    ("syscall_entry_newfstat", &[("fd", UNSIGNED)]),
+    (
+        "syscall_exit_newfstat",
+        &[("ret", LONG), ("statbuf", (64, false, 1))],
+    ),
+    (
+        "syscall_entry_unknown",
+        &[("id", INT), ("args", (64, false, 1))],
+    ),
+    ("compat_syscall_entry_read", &[("fd", UNSIGNED)]),
 ];
 
 /// The value of a field.

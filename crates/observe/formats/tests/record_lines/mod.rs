@@ -51,6 +51,9 @@ fn of_event(event: Event<'_>) -> String {
             name,
         } => format!("enter irq {irq} {}", String::from_utf8_lossy(name)),
         Event::Enter { handler, .. } => format!("enter {handler:?}"),
+        Event::Syscall { number, returned } => {
+            format!("{} {number:?}", if returned { "returns" } else { "calls" })
+        }
         Event::Leave { handler } => format!("leave {handler:?}"),
         other => format!("{other:?}"),
     }

@@ -139,6 +139,25 @@ pub fn run(directory: &Path) -> PathBuf {
             to: Cpu::new(0),
         }],
     );
+    let syscall = |cpu, pid, time_ns, number, returned| Syscall {
+        node: NODE,
+        time_ns,
+        cpu: Cpu::new(cpu),
+        pid: Pid::new(pid),
+        number,
+        returned,
+    };
+    // sched_yield and read; then a call that a tracer had cancelled.
+    table::<Syscalls>(
+        &mut out,
+        [
+            syscall(0, 10, 1200, Some(24), false),
+            syscall(0, 10, 1250, Some(24), true),
+            syscall(0, 10, 6500, None, false),
+            syscall(0, 10, 6600, None, true),
+            syscall(1, 11, 4000, Some(0), false),
+        ],
+    );
     table::<Regions>(
         &mut out,
         [

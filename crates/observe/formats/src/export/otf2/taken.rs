@@ -88,7 +88,10 @@ impl Lost<'_> {
                 }
                 Ok(())
             }
-            What::Leave { .. } | What::Wake { .. } | What::Migrate { .. } => Ok(()),
+            What::Leave { .. }
+            | What::Wake { .. }
+            | What::Migrate { .. }
+            | What::Syscall { .. } => Ok(()),
         }
     }
 

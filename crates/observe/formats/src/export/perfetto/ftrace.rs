@@ -18,6 +18,8 @@ pub(crate) const SOFTIRQ_ENTRY: u32 = 24;
 pub(crate) const SOFTIRQ_EXIT: u32 = 25;
 pub(crate) const IRQ_ENTRY: u32 = 36;
 pub(crate) const IRQ_EXIT: u32 = 37;
+pub(crate) const SYS_ENTER: u32 = 329;
+pub(crate) const SYS_EXIT: u32 = 330;
 pub(crate) const MIGRATE: u32 = 491;
 pub(crate) const TIMER_ENTRY: u32 = 559;
 pub(crate) const TIMER_EXIT: u32 = 560;
@@ -64,6 +66,10 @@ pub(super) enum Event<'a> {
     },
     TimerEntry,
     TimerExit,
+    Syscall {
+        number: Option<u32>,
+        returned: bool,
+    },
 }
 
 /// Appends an event that was recorded while `by` ran.
@@ -109,6 +115,11 @@ pub(super) fn event(out: &mut Encoder, time_ns: u64, by: Option<u32>, event: Eve
                 out.message(SOFTIRQ_EXIT, |out| out.uint(1, vector.into()));
             }
             Event::TimerEntry => out.message(TIMER_ENTRY, |out| out.uint(1, TIMER_VECTOR)),
+            Event::Syscall { number, returned } => {
+                let kind = if returned { SYS_EXIT } else { SYS_ENTER };
+                // -1 for a call that a tracer has cancelled.
+                out.message(kind, |out| out.uint(1, number.map_or(u64::MAX, u64::from)));
+            }
             Event::TimerExit => out.message(TIMER_EXIT, |out| out.uint(1, TIMER_VECTOR)),
         }
     });

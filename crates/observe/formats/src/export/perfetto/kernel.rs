@@ -63,6 +63,7 @@ pub(super) fn write(
         irqs,
         migrations,
         ends,
+        syscalls,
     } = kernel.counts;
     enter_inferred(losses, "bursts and interrupts", uncertain);
     losses.enter(
@@ -84,6 +85,12 @@ pub(super) fn write(
         "none needed",
     );
     losses.enter(
+        "arguments and results of system calls",
+        syscalls,
+        "the run does not have them: the calls carry their numbers only",
+        "none needed",
+    );
+    losses.enter(
         "unknown reasons for leaving a CPU",
         ends,
         "the state after them is shown as unknown",
@@ -98,6 +105,7 @@ struct Counts {
     irqs: u64,
     migrations: u64,
     ends: u64,
+    syscalls: u64,
 }
 
 struct Kernel<'a, 'b> {
@@ -147,6 +155,10 @@ impl<'a> Kernel<'a, '_> {
                     from: cpu.get(),
                     to: to.get(),
                 }
+            }
+            What::Syscall { number, returned } => {
+                self.counts.syscalls += 1;
+                Event::Syscall { number, returned }
             }
             What::Enter { source, ends_ns } => match self.shown(source) {
                 Shown::Irq => {

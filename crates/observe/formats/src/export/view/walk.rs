@@ -8,7 +8,7 @@ use crate::export::{ExportError, Job};
 use idlewave_run::findings::Findings;
 use idlewave_run::tables::{
     Calls, Counters, Detours, LatePart, LateParts, LateSteps, Marks, Messages, Quanta, RegionKind,
-    Regions, Syscalls, TaskTimes, Transfers, WaitKind, WaitPart, WaitParts, Waits,
+    Regions, TaskTimes, Transfers, WaitKind, WaitPart, WaitParts, Waits,
 };
 use idlewave_run::{Ledger, RunError, Table};
 use std::iter::Peekable;
@@ -44,12 +44,6 @@ pub(crate) fn walk(
         rows(TaskTimes::NAME) + rows(Counters::NAME),
         "they are left out: they are sums over time, not events",
         "read them in the run itself",
-    );
-    losses.enter(
-        "entries into system calls and returns",
-        rows(Syscalls::NAME),
-        "they are left out",
-        "export to trace.dat, or see `idlewave explain RUN --view syscalls`",
     );
     losses.enter(
         "ends of messages",

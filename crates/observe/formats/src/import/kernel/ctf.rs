@@ -12,6 +12,7 @@
 //! bits       numbers of any size at any bit
 //! code       how a type is passed over, step by step
 //! compile    from types to steps
+//! syscalls   numbers of system calls, by the names of their events
 //! meaning    what an event says of the kernel, by the names of its fields
 //! layout     all of a trace: packets, streams, events
 //! window     a part of a stream file
@@ -35,6 +36,7 @@ mod metadata;
 mod reader;
 mod scalars;
 mod stream;
+mod syscalls;
 mod text;
 mod types;
 mod window;

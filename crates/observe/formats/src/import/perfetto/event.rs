@@ -146,6 +146,11 @@ fn of_kind(kind: u32, bytes: &[u8], by: Option<Pid>) -> Result<Option<Event<'_>>
         ftrace::IRQ_EXIT => leave(Handler::Irq(inside()?.numbers[1] as u32)),
         ftrace::SOFTIRQ_ENTRY => enter(Handler::Softirq(inside()?.numbers[1] as u32)),
         ftrace::SOFTIRQ_EXIT => leave(Handler::Softirq(inside()?.numbers[1] as u32)),
+        ftrace::SYS_ENTER | ftrace::SYS_EXIT => Event::Syscall {
+            // Negative where a tracer has cancelled the call.
+            number: u32::try_from(inside()?.numbers[1]).ok(),
+            returned: kind == ftrace::SYS_EXIT,
+        },
         ftrace::TIMER_ENTRY => return Ok(Handler::of_vector(b"local_timer").map(enter)),
         ftrace::TIMER_EXIT => return Ok(Handler::of_vector(b"local_timer").map(leave)),
         IPI_ENTRY => return Ok(Handler::of_vector(b"ipi").map(enter)),

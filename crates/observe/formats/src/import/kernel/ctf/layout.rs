@@ -4,6 +4,7 @@ use super::code::{Chars, Code, Number, Step};
 use super::compile::{Compiler, HEADER};
 use super::meaning::{Finder, Meaning, Mute, kernel_name};
 use super::metadata::{Clock, EventClass, Metadata};
+use super::syscalls::Numbers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -77,6 +78,8 @@ pub(crate) struct Layout {
     pub(crate) texts: u32,
     /// The clock of all stamps, if it is declared.
     pub(crate) clock: Option<Clock>,
+    /// Numbers of system calls.
+    pub(crate) syscalls: Numbers,
     /// Events that lack a field that the timeline needs, by the kernel's names.
     pub(crate) unusable: BTreeSet<String>,
 }
@@ -107,6 +110,7 @@ impl Layout {
             numbers: 0,
             texts: 0,
             clock: None,
+            syscalls: Numbers::of(metadata),
             unusable: BTreeSet::new(),
         };
         let nothing = Default::default();
@@ -156,7 +160,7 @@ impl Layout {
         let end = end.map_err(within)?.end;
         let mut find = Finder::of(compiler, EVENT_FIELDS);
         let name = kernel_name(&event.name);
-        let meaning = find.meaning(name);
+        let meaning = find.meaning(name, &self.syscalls);
         if let Err(Mute::Lacking) = meaning {
             self.unusable.insert(name.to_owned());
         }

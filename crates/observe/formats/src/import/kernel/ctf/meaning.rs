@@ -5,6 +5,7 @@
 
 use super::code::{Chars, Number, State};
 use super::compile::{Compiler, Scope, field};
+use super::syscalls::{self, Numbers};
 use idlewave_ftrace::event::{self, Comm, Event, Handler};
 use idlewave_units::{Cpu, Pid};
 use std::rc::Rc;
@@ -47,6 +48,10 @@ pub(crate) enum Meaning {
     Leave(Handler),
     Nmi(Option<Number>),
     Fault,
+    Syscall {
+        number: Called,
+        returned: bool,
+    },
     /// A thread that there was when the recording began.
     Thread {
         pid: Number,
@@ -55,6 +60,15 @@ pub(crate) enum Meaning {
         name: Option<Chars>,
         kind: Option<Number>,
     },
+}
+
+/// What tells the number of a system call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Called {
+    /// The name of the event.
+    Named(u32),
+    /// A field; negative where a tracer had cancelled the call.
+    Field(Number),
 }
 
 /// How far a wake-up has come.
@@ -112,7 +126,15 @@ impl<'a> Finder<'a> {
     }
 
     /// What an event with these fields says, by the kernel's name of it.
-    pub(crate) fn meaning(&mut self, name: &str) -> Result<Meaning, Mute> {
+    pub(crate) fn meaning(&mut self, name: &str, numbers: &Numbers) -> Result<Meaning, Mute> {
+        if let Some((function, returned)) = syscalls::function(name) {
+            let number = match numbers.number(function) {
+                Some(number) => Called::Named(number),
+                None if function == "unknown" => Called::Field(self.need(&["id"])?),
+                None => return Err(Mute::Other),
+            };
+            return Ok(Meaning::Syscall { number, returned });
+        }
         Ok(match name {
             "sched_switch" => Meaning::Switch {
                 prev: self.need(&["prev_tid", "prev_pid"])?,
@@ -147,6 +169,10 @@ impl<'a> Finder<'a> {
             "softirq_exit" | "irq_softirq_exit" => Meaning::SoftirqLeave(self.need(&["vec"])?),
             "nmi_handler" => Meaning::Nmi(self.number(&["delta_ns"])),
             "page_fault_user" | "page_fault_kernel" => Meaning::Fault,
+            "sys_enter" | "sys_exit" => Meaning::Syscall {
+                number: Called::Field(self.need(&["id"])?),
+                returned: name == "sys_exit",
+            },
             "lttng_statedump_process_state" => Meaning::Thread {
                 pid: self.need(&["tid"])?,
                 process: self.number(&["pid"]),
@@ -255,6 +281,13 @@ impl<'a> Fields<'a> {
                 duration: duration.map(|place| self.number(place)),
             },
             Meaning::Fault => Event::Fault,
+            Meaning::Syscall { number, returned } => Event::Syscall {
+                number: match number {
+                    Called::Named(number) => Some(number),
+                    Called::Field(place) => u32::try_from(self.number(place)).ok(),
+                },
+                returned,
+            },
             Meaning::Thread { .. } => return None,
         })
     }

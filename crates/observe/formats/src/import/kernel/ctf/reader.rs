@@ -334,6 +334,12 @@ impl<'a> Reader<'a> {
             "what is missing there is not marked in the tables",
             "record with a tracer that notes the CPU of each packet",
         );
+        losses.enter(
+            "architecture of the system calls not told by the CTF trace",
+            u64::from(self.layout.syscalls.guessed()),
+            "it is taken for x86_64; names of calls are right on aarch64 as well",
+            "none needed",
+        );
         for name in &self.layout.unusable {
             losses.enter(
                 format!("kernel trace event {name} lacks fields that idlewave needs"),
@@ -351,7 +357,7 @@ impl<'a> Reader<'a> {
         summary.missed = summary.missed.saturating_add(self.unplaced_lost);
         Ok(Read {
             summary,
-            machine: machine(metadata, self.layout.clock.as_ref()),
+            machine: machine(metadata, self.layout),
             tracer: tracer(metadata),
             // It passes over the records of lost events.
             hides_losses: metadata.is_of_perf().then_some("perf data convert"),
@@ -376,7 +382,8 @@ fn nanoseconds(counts: u64, clock: Option<&Clock>) -> u64 {
 }
 
 /// What the metadata says of the machine.
-fn machine(metadata: &Metadata, clock: Option<&Clock>) -> Machine {
+fn machine(metadata: &Metadata, layout: &Layout) -> Machine {
+    let clock = layout.clock.as_ref();
     let fact = |names: &[&str]| metadata.fact(names).unwrap_or_default().to_owned();
     let rate = clock.map_or(1_000_000_000, |clock| clock.rate);
     Machine {
@@ -384,7 +391,14 @@ fn machine(metadata: &Metadata, clock: Option<&Clock>) -> Machine {
             name: fact(&["hostname", "host"]),
             kernel: fact(&["kernel_release", "release"]),
             kernel_build: fact(&["kernel_version"]),
-            architecture: fact(&["machine"]),
+            architecture: match metadata.fact(&["machine"]) {
+                Some(told) => told.to_owned(),
+                None => layout
+                    .syscalls
+                    .architecture()
+                    .unwrap_or_default()
+                    .to_owned(),
+            },
             ..HostSheet::default()
         },
         clock: match clock {
