@@ -153,6 +153,14 @@ fn the_kernels_events_read_back_as_they_were_written() {
     let (file, _) = export(&run(dir.path()), "trace", Format::Perfetto).unwrap();
     let (seen, summary) = read_back(&std::fs::read(file).unwrap());
     let expected = [
+        "system node0 6.18.5 ",
+        "process 10 app of None, kernel: Some(false)",
+        "thread 10 app of Some(Pid(10))",
+        "thread 11 app of Some(Pid(10))",
+        "process 20 cr\"ond of None, kernel: Some(false)",
+        "thread 20 cr\"ond of Some(Pid(20))",
+        "process 30 kworker/0:1 of None, kernel: Some(true)",
+        "thread 30 kworker/0:1 of Some(Pid(30))",
         "0 1000 10 app gets it",
         "0 1200 10 calls Some(24)",
         "0 1250 10 returns Some(24)",
@@ -327,6 +335,7 @@ proptest! {
                     other => panic!("{other:?}"),
                 },
                 Record::Lost { .. } => panic!("nothing was lost"),
+                Record::System { .. } | Record::Process { .. } | Record::Thread { .. } => {}
             }
             ControlFlow::Continue(())
         })

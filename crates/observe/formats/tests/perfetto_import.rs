@@ -62,6 +62,32 @@ fn what_the_kernel_recorded_comes_back_and_what_it_did_not_record_is_nobodys() {
 }
 
 #[test]
+fn lists_of_threads_and_of_machines_tell_names_processes_kinds_and_the_host() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = run(dir.path());
+    let (file, _) = export(&at, "trace", Format::Perfetto).unwrap();
+    let to = dir.path().join("back");
+    back(&file, &to).unwrap();
+    let (before, after) = (RunReader::open(&at).unwrap(), RunReader::open(&to).unwrap());
+    let task = |run: &RunReader, pid| {
+        let mut tasks = rows::<Tasks>(run).into_iter();
+        let task = tasks.find(|t| t.pid == Pid::new(pid)).unwrap();
+        (task.name, task.process)
+    };
+    for pid in [10, 11, 20] {
+        assert_eq!(task(&after, pid), task(&before, pid), "{pid}");
+    }
+    let host = |run: &RunReader| {
+        let host = run.manifest().nodes[0].host.clone();
+        (host.name, host.kernel, host.kernel_build, host.architecture)
+    };
+    assert_eq!(host(&after), host(&before));
+    // All kinds are told, and none is inferred.
+    let lost = entries(&after.manifest().losses).join("\n");
+    assert!(!lost.contains("threads whose kind is inferred"), "{lost}");
+}
+
+#[test]
 fn of_several_machines_the_first_is_imported_and_the_others_are_told() {
     let dir = tempfile::tempdir().unwrap();
     let burst = |node, begin_ns| Burst {

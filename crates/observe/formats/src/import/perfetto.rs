@@ -1,17 +1,18 @@
 //! Perfetto's traces: the kernel's events in them.
 //!
 //! A trace is a sequence of packets of a few kilobytes. Bundles of the tracer's events are decoded
-//! one at a time, so memory does not grow with the trace; all other packets are counted and passed
-//! over. The events of a CPU come in the order in which they were recorded, those of different CPUs
+//! one at a time, so memory does not grow with the trace; so are lists of threads. All other packets
+//! are counted and passed over. The events of a CPU come in the order in which they were recorded, those of different CPUs
 //! one bundle after the other. What [`export::perfetto`](crate::export::perfetto) writes reads back.
 //!
 //! Source: `protos/perfetto/trace/` in Perfetto's repository.
 
 mod bundle;
 mod event;
+mod people;
 mod record;
 
-pub use record::{Record, Summary};
+pub use record::{Record, Summary, System};
 
 use crate::export::perfetto::trace::packet;
 use crate::wire::{Fields, Value, WireError, varint};
@@ -56,8 +57,8 @@ pub enum PerfettoError {
     },
 }
 
-/// Reads a trace and calls `visit` with every event of the kernel that idlewave uses, until that
-/// breaks off.
+/// Reads a trace and calls `visit` with every event of the kernel that idlewave uses, and with what
+/// the trace says of threads and machines, until that breaks off.
 ///
 /// # Errors
 /// See [`PerfettoError`]. A trace that ends within a packet is no error, see [`Summary::cut`].
@@ -117,13 +118,24 @@ impl Reader<'_> {
         };
         self.kernel.summary.packets += 1;
         let (mut bundle, mut compressed, mut machine) = (None, None, 0);
+        let (mut people, mut system) = (None, None);
         for field in Fields::of(bytes) {
             match field.map_err(damaged)? {
                 (packet::FTRACE_EVENTS, Value::Bytes(found)) => bundle = Some(found),
                 (packet::COMPRESSED, Value::Bytes(found)) => compressed = Some(found),
+                (packet::PROCESS_TREE, Value::Bytes(found)) => people = Some(found),
+                (packet::SYSTEM_INFO, Value::Bytes(found)) => system = Some(found),
                 (packet::MACHINE_ID, Value::Uint(found)) => machine = found as u32,
                 _ => {}
             }
+        }
+        if people.is_some() || system.is_some() {
+            let give = &mut |record| self.kernel.give(record);
+            people::read_tree(machine, people.unwrap_or_default(), give).map_err(damaged)?;
+            if let Some(system) = system {
+                give(people::read_system(machine, system).map_err(damaged)?);
+            }
+            return Ok(());
         }
         match (bundle, compressed) {
             (Some(bundle), _) => {

@@ -21,6 +21,31 @@ pub fn line(record: Record<'_>) -> String {
             next_comm,
             ..
         } => format!("{cpu} {time_ns} {next} {} gets it", name(next_comm)),
+        Record::System { system, .. } => {
+            let words = [system.name, system.release, system.architecture];
+            format!(
+                "system {}",
+                words
+                    .map(|w| String::from_utf8_lossy(w).into_owned())
+                    .join(" ")
+            )
+        }
+        Record::Process {
+            pid,
+            parent,
+            name,
+            kernel,
+            ..
+        } => {
+            let name = String::from_utf8_lossy(name);
+            format!("process {pid} {name} of {parent:?}, kernel: {kernel:?}")
+        }
+        Record::Thread {
+            pid, process, name, ..
+        } => {
+            let name = String::from_utf8_lossy(name);
+            format!("thread {pid} {name} of {process:?}")
+        }
         Record::Event {
             cpu,
             time_ns,

@@ -78,7 +78,10 @@ impl People {
             };
             task.process = task.process.or(person.process);
             task.parent = task.parent.or(person.parent);
-            if let (TaskKind::Unknown, Some(kernel)) = (task.kind, person.kernel) {
+            // A thread is of the kind of its process.
+            let process = task.process.and_then(|of| self.known.get(&of.get()));
+            let kernel = person.kernel.or(process.and_then(|of| of.kernel));
+            if let (TaskKind::Unknown, Some(kernel)) = (task.kind, kernel) {
                 task.kind = match kernel {
                     true => TaskKind::Kernel,
                     false => TaskKind::User,
@@ -106,6 +109,7 @@ mod tests {
         people.named(pid(31), b"new name");
         people.member(pid(31), pid(40));
         people.told(pid(32), false);
+        people.member(pid(33), pid(32));
         let task = |number, name: &str| SeenTask {
             pid: pid(number),
             process: None,
@@ -119,6 +123,7 @@ mod tests {
             (30, ""),
             (31, "old name"),
             (32, "kworker/0:0"),
+            (33, "kworker/0:1"),
         ];
         let mut seen = names.map(|(number, name)| task(number, name));
         people.complete(&mut seen);
@@ -129,6 +134,7 @@ mod tests {
             ("mystery", TaskKind::Kernel),
             ("old name", TaskKind::User),
             ("kworker/0:0", TaskKind::User),
+            ("kworker/0:1", TaskKind::User),
         ];
         assert_eq!(found, expected);
         assert_eq!(seen[2].process, Some(pid(40)));

@@ -244,12 +244,13 @@ fn of_perfetto(
     out: &mut RunWriter,
     settle: impl FnOnce(&mut [SeenTask]),
 ) -> Result<Found, ImportError> {
-    let (mut summary, losses) = perfetto::read(ask, out, settle)?;
-    summary.losses.append(losses);
+    let read = perfetto::read(ask, out, settle)?;
+    let mut summary = read.summary;
+    summary.losses.append(read.losses);
     Ok(Found {
         format: "Perfetto trace".to_owned(),
         machine: Machine {
-            host: HostSheet::default(),
+            host: read.host,
             clock: String::new(),
             resolution_ns: 1,
             span: None,
@@ -291,10 +292,8 @@ impl Settled {
     fn settle(&mut self, seen: &mut [SeenTask], recorder: &Recorder, program: &Program) {
         self.inferred = match recorder {
             Recorder::Raw(_) => 0,
-            Recorder::Dat | Recorder::PerfData | Recorder::Text | Recorder::Perfetto => {
-                kinds::infer(seen)
-            }
-            Recorder::Ctf(_) => kinds::infer_rest(seen),
+            Recorder::Dat | Recorder::PerfData | Recorder::Text => kinds::infer(seen),
+            Recorder::Ctf(_) | Recorder::Perfetto => kinds::infer_rest(seen),
             Recorder::Aix => kinds::infer_by_name(seen, aix::is_kernel_name),
         };
         self.chosen = choose(seen, program);

@@ -59,11 +59,14 @@ impl<'a> Bundles<'a> {
     }
 
     /// Passes a record on, unless the reader broke off.
-    fn give(&mut self, record: Record<'_>) {
+    pub(super) fn give(&mut self, record: Record<'_>) {
         if self.stopped {
             return;
         }
-        self.summary.events += u64::from(!matches!(record, Record::Lost { .. }));
+        self.summary.events += u64::from(matches!(
+            record,
+            Record::Event { .. } | Record::Leaves { .. } | Record::Gets { .. }
+        ));
         self.stopped = (self.visit)(record).is_break();
     }
 

@@ -4,7 +4,7 @@ use idlewave_ftrace::event::{Comm, Event};
 use idlewave_run::Ledger;
 use idlewave_units::{Cpu, Pid};
 
-/// What a trace holds about a CPU.
+/// What a trace holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Record<'a> {
     /// An event.
@@ -53,6 +53,50 @@ pub enum Record<'a> {
         /// The CPU.
         cpu: Cpu,
     },
+    /// What a machine is.
+    System {
+        /// Number of the machine.
+        machine: u32,
+        /// The machine.
+        system: System<'a>,
+    },
+    /// A process that the recorder saw.
+    Process {
+        /// Number of the machine.
+        machine: u32,
+        /// Its first thread.
+        pid: Pid,
+        /// The process that started it, if recorded.
+        parent: Option<Pid>,
+        /// Its name as the kernel has it, or the first word of its command line; may be empty.
+        name: &'a [u8],
+        /// Whether it is a thread of the kernel, if recorded.
+        kernel: Option<bool>,
+    },
+    /// A thread that the recorder saw.
+    Thread {
+        /// Number of the machine.
+        machine: u32,
+        /// The thread.
+        pid: Pid,
+        /// Its process, if recorded.
+        process: Option<Pid>,
+        /// Its name; may be empty.
+        name: &'a [u8],
+    },
+}
+
+/// A machine; what is not recorded is empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct System<'a> {
+    /// Name of the machine.
+    pub name: &'a [u8],
+    /// Release of its kernel.
+    pub release: &'a [u8],
+    /// Build of its kernel.
+    pub build: &'a [u8],
+    /// Its architecture, as `uname -m` says it.
+    pub architecture: &'a [u8],
 }
 
 /// What was read.
@@ -66,7 +110,8 @@ pub struct Summary {
     pub events: u64,
     /// Events of the kernel of other kinds.
     pub other_events: u64,
-    /// Slices, counters and other events of programs: packets without events of the kernel.
+    /// Slices, counters and other events of programs: packets that say nothing of the kernel, of
+    /// threads or of the machine.
     pub other_packets: u64,
     /// Bundles that say that events before them were lost; each is a [`Record::Lost`] too.
     pub gaps: u64,

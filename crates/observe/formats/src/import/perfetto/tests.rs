@@ -85,6 +85,42 @@ fn columns_are_read_beside_events_in_order_of_time() {
 }
 
 #[test]
+fn the_name_of_a_process_is_the_program_of_its_command_line() {
+    let tree = |packet: &mut Encoder| {
+        packet.message(packet::PROCESS_TREE, |tree| {
+            tree.message(1, |process| {
+                process.uint(1, 7);
+                process.uint(2, 1);
+                process.text(3, "/usr/sbin/crond");
+                process.text(3, "-n");
+            });
+            // Older recorders tell the threads of the kernel by their parent alone.
+            tree.message(1, |process| {
+                process.uint(1, 8);
+                process.uint(2, 2);
+                process.text(3, "kworker/0:1");
+                process.uint(9, 1);
+            });
+            tree.message(2, |thread| {
+                thread.uint(1, 9);
+                thread.text(2, "worker");
+                thread.uint(3, 7);
+            });
+        });
+        packet.uint(packet::MACHINE_ID, 3);
+    };
+    let (seen, summary) = lines(&trace(&[&tree]));
+    let expected = [
+        "process 7 crond of Some(Pid(1)), kernel: None",
+        "process 8 kworker/0:1 of Some(Pid(2)), kernel: None",
+        "thread 9 worker of Some(Pid(7))",
+    ];
+    assert_eq!(seen, expected);
+    let summary = summary.unwrap();
+    assert_eq!((summary.events, summary.other_packets), (0, 0));
+}
+
+#[test]
 fn wake_ups_are_told_apart_by_their_event() {
     let bundle = |packet: &mut Encoder| {
         packet.message(packet::FTRACE_EVENTS, |bundle| {
