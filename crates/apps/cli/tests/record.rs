@@ -326,9 +326,14 @@ fn a_program_that_ends_badly_leaves_what_was_recorded_and_its_exit_code() {
                                 | ("mpich4", "crash" | "exit")
                                 | ("mpich5", "abort" | "code")
                         );
-                        if tried || long() {
-                            ends_badly(mpi, how);
+                        if !tried && !long() {
+                            continue;
                         }
+                        let after_finalize = how == "code";
+                        // The launcher ends the other rank, which may still be in MPI_Finalize.
+                        let attempts = if after_finalize { 5 } else { 1 };
+                        let finalized = (0..attempts).any(|_| ends_badly(mpi, how));
+                        assert_eq!(finalized, after_finalize, "{} {how}", mpi.name);
                     }
                 }
             });
@@ -336,7 +341,8 @@ fn a_program_that_ends_badly_leaves_what_was_recorded_and_its_exit_code() {
     });
 }
 
-fn ends_badly(mpi: &Installation, how: &str) {
+/// Whether all ranks completed MPI_Finalize.
+fn ends_badly(mpi: &Installation, how: &str) -> bool {
     let dir = scratch();
     let path = dir.path().join("run");
     let mut bare = Command::new(&mpi.mpirun);
@@ -366,13 +372,10 @@ fn ends_badly(mpi: &Installation, how: &str) {
         assert_eq!(of(&found, rank, "MPI_Allreduce"), ITERATIONS, "{what}");
     }
     let complete = run.manifest().state == RunState::Complete;
-    assert_eq!(complete, how == "code", "{what}");
-    assert_eq!(
-        what.contains("did not complete MPI_Finalize"),
-        how != "code",
-        "{what}"
-    );
+    let unfinished = what.contains("did not complete MPI_Finalize");
+    assert_eq!(complete, !unfinished, "{what}");
     assert_eq!(what.contains("MPI_Abort"), how == "abort", "{what}");
+    complete
 }
 
 #[test]

@@ -27,8 +27,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long programs wait for their node's recorder, which takes about 0.1 s.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long programs wait for their node's recorder. It takes about 0.1 s; with fifteen busy threads
+/// per CPU it took more than 10 s.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a signal may take to reach the program directly.
 const BY_ITSELF: Duration = Duration::from_millis(100);
 

@@ -93,24 +93,32 @@ impl Installation {
     }
 }
 
-/// Runs a job to its end; again where the launcher started nothing. That of Open MPI 5 gives a
-/// thread of its own two seconds to start, ends otherwise, and does not always say so.
-pub fn output(launch: &mut Command) -> Output {
-    output_if_begun(launch, || false)
+/// Whether the launcher of Open MPI failed, and not the job: that of version 5 gives a thread of its
+/// own two seconds to start; that of version 4 can see a rank end before it hears of its
+/// MPI_Finalize, and names process 0 then (open-mpi/ompi issue 9389).
+pub fn launcher_failed(words: &str) -> bool {
+    let end_overtook = words.contains("with PID 0 on") && words.contains("exiting improperly");
+    end_overtook || words.contains("PMIx server's listener thread failed to start")
 }
 
-/// The same for a job that leaves something behind once it has `begun`: that of MPICH 5 can lose
-/// what a job said that aborts.
-pub fn output_if_begun(launch: &mut Command, begun: impl Fn() -> bool) -> Output {
-    let started = |output: &Output| {
+/// Runs a job to its end; again where the launcher failed, which does not always say so.
+pub fn output(launch: &mut Command) -> Output {
+    output_of_cleared(launch, || ())
+}
+
+/// The same for a job that leaves something behind, which `clear` removes before each attempt.
+pub fn output_of_cleared(launch: &mut Command, clear: impl Fn()) -> Output {
+    let good = |output: &Output| {
         let words = String::from_utf8_lossy(&output.stderr);
         let nothing = output.stdout.is_empty() && words.is_empty() && !output.status.success();
-        let said = !nothing && !words.contains("PMIx server's listener thread failed to start");
-        said || begun()
+        !nothing && !launcher_failed(&words)
     };
-    let mut run = || launch.output().expect("the launcher can be started");
+    let mut run = || {
+        clear();
+        launch.output().expect("the launcher can be started")
+    };
     // A program that fails without a word is found to do so each time.
-    let first = (0..4).map(|_| run()).find(started);
+    let first = (0..4).map(|_| run()).find(good);
     first.unwrap_or_else(run)
 }
 

@@ -87,8 +87,6 @@ impl Place {
         more: &[(&str, &str)],
     ) -> Run {
         let rings = self.file("rings");
-        let _ = std::fs::remove_dir_all(&rings);
-        std::fs::create_dir(&rings).expect("a directory for the rings");
         let mut launch = mpi.launch(ranks);
         Installation::kill_at_once(&mut launch);
         launch
@@ -136,8 +134,10 @@ static JOB: Mutex<()> = Mutex::new(());
 
 fn output(command: &mut Command, rings: &Path) -> Output {
     let _one = JOB.lock().unwrap_or_else(PoisonError::into_inner);
-    let recorded = || std::fs::read_dir(rings).is_ok_and(|mut rings| rings.next().is_some());
-    let output = testing::output_if_begun(command, recorded);
+    let output = testing::output_of_cleared(command, || {
+        let _ = std::fs::remove_dir_all(rings);
+        std::fs::create_dir(rings).expect("a directory for the rings");
+    });
     let words = String::from_utf8_lossy(&output.stderr);
     // 124 is what `timeout` says.
     assert_ne!(

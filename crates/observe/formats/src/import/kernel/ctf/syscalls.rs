@@ -4,7 +4,6 @@
 //!
 //! Source: the lists of system calls of lttng-modules 2.13 for kernels 4.4 (arm64) and 5.12 (x86-64).
 
-use super::meaning::kernel_name;
 use super::metadata::Metadata;
 use syscalls::{aarch64, x86_64};
 
@@ -65,7 +64,7 @@ pub(crate) struct Numbers {
 impl Numbers {
     pub(crate) fn of(metadata: &Metadata) -> Self {
         let events = || metadata.events.values().flatten().map(|event| &*event.name);
-        let functions = || events().filter_map(|event| function(kernel_name(event)));
+        let functions = || events().filter_map(function);
         let number = |of: Architecture, (name, _)| of.number(name);
         let only_x86 = functions().any(|function| {
             number(Architecture::X86_64, function).is_some()
