@@ -176,6 +176,34 @@ fn small() -> Made {
 }
 
 #[test]
+fn losses_are_those_of_recording_and_analysis_and_know_no_filter() {
+    let mut made = Made::default();
+    made.task(7, "app", TaskKind::User);
+    made.burst(0, 7, 0, 100, EndReason::Sleeping);
+    let (_dir, run) = made.written();
+    let stop = AtomicBool::new(false);
+    let mut findings = explain(&run, &stop).unwrap().findings;
+    findings.losses.enter("few", 2, "none", "none needed");
+    findings.losses.enter("many", 30, "none", "none needed");
+    let shown = |filter: &Filter| view(&run, &findings, ViewKind::Losses, filter, &stop);
+    let View::Losses(found) = shown(&Filter::default()).unwrap() else {
+        panic!()
+    };
+    let counts: Vec<u64> = found.losses.iter().map(|loss| loss.count).collect();
+    assert!(
+        counts.is_sorted_by(|a, b| a >= b) && counts[0] >= 30,
+        "{counts:?}"
+    );
+    assert_eq!(found.unavailable, findings.trace.unavailable);
+    let filter = Filter {
+        process: Some("app".to_owned()),
+        ..Filter::default()
+    };
+    let error = shown(&filter).unwrap_err().to_string();
+    assert!(error.contains("of the whole run"), "{error}");
+}
+
+#[test]
 fn every_process_has_its_time_bursts_moves_and_ends() {
     let (_dir, run) = small().written();
     let View::Processes(found) = all(&run, ViewKind::Processes) else {

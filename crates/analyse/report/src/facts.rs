@@ -7,7 +7,7 @@ use idlewave_run::findings::{
     Advice, Curve, CurvePoint, Estimate, Findings, Gain, GainOf, LockstepFindings, Prediction,
     SourceFinding, Topology, WhatIf,
 };
-use idlewave_run::{Ledger, Manifest, RunState, SourceKind};
+use idlewave_run::{Manifest, RunState, SourceKind};
 use idlewave_units::show::{self, count, percent};
 use idlewave_units::{counted, grouped, named};
 
@@ -306,19 +306,6 @@ pub(crate) fn saves(findings: &Findings, advice: &Advice) -> Option<String> {
         false => format!("saves {gain}"),
         true => format!("cause only inferred; saves up to {gain}"),
     })
-}
-
-/// Losses of recording and analysis. The findings include the manifest's losses, except those
-/// entered since the run was last explained.
-pub(crate) fn losses(manifest: &Manifest, findings: &Findings) -> Ledger {
-    let mut all = findings.losses.clone();
-    for loss in manifest.losses.entries() {
-        if !findings.losses.entries().contains(loss) {
-            let loss = loss.clone();
-            all.enter(loss.what, loss.count, loss.consequence, loss.advice);
-        }
-    }
-    all
 }
 
 /// "64 ranks on 4 nodes".

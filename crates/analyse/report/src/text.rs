@@ -4,7 +4,7 @@
 //! about 45 lines. What was not measured is a dash, never a zero.
 
 mod jitter;
-mod machine;
+pub(crate) mod machine;
 mod outcome;
 mod program;
 mod simulated;

@@ -7,7 +7,7 @@ use idlewave_report::{render_versus, render_view};
 use idlewave_run::findings::{Estimate, Periodicity, WaitClass};
 use idlewave_run::tables::TaskKind;
 use idlewave_run::testing::empty_manifest;
-use idlewave_run::{Manifest, SourceKind, TraceMode};
+use idlewave_run::{Ledger, Manifest, SourceKind, TraceMode, Unavailable};
 use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, NodeId, Pid, Rank};
 
 fn estimate(value: f64) -> Estimate {
@@ -41,6 +41,41 @@ fn thread(name: &str) -> Thread {
         kind: TaskKind::User,
         rank: None,
     }
+}
+
+#[test]
+fn all_that_a_run_lacks_is_shown_with_what_to_do() {
+    let unavailable = |what: &str| Unavailable {
+        what: what.to_owned(),
+        why: "no tracefs".to_owned(),
+        allow: Some("sudo idlewave study".to_owned()),
+    };
+    let mut ledger = Ledger::default();
+    ledger.enter("gaps", 2, "steps in them are marked", "larger buffers");
+    ledger.enter("symbols\u{1b}[2J", 70_000, "none", "none needed");
+    let found = View::Losses(Losses {
+        unavailable: vec![unavailable("interrupts"), unavailable("names of tasks")],
+        losses: ledger.entries().to_vec(),
+    });
+    let expected = "\
+NOT RECORDED
+  interrupts (no tracefs)
+    $ sudo idlewave study
+  names of tasks (no tracefs)
+LOST OR UNCERTAIN, largest count first
+  gaps (2): steps in them are marked
+    larger buffers
+  symbols\\u{1b}[2J (70,000): none
+";
+    assert_eq!(shown(&empty_manifest(), &found, 60), expected);
+    let nothing = View::Losses(Losses {
+        unavailable: Vec::new(),
+        losses: Vec::new(),
+    });
+    assert_eq!(
+        shown(&empty_manifest(), &nothing, 60),
+        "everything was recorded, nothing was lost and nothing is\nuncertain\n"
+    );
 }
 
 fn cpus(list: &str) -> CpuSet {

@@ -3,6 +3,7 @@
 use super::daemons::{Daemons, daemons};
 use super::interrupts::{Interrupts, interrupts};
 use super::latency::{Latency, latency};
+use super::losses::{Losses, losses};
 use super::matrix::{Matrix, matrix};
 use super::mpi::{Mpi, mpi};
 use super::processes::{Processes, processes};
@@ -38,6 +39,8 @@ pub enum ViewKind {
     Mpi,
     /// System calls of the ranks.
     Syscalls,
+    /// What was not recorded, lost, or is uncertain.
+    Losses,
 }
 
 impl ViewKind {
@@ -52,6 +55,7 @@ impl ViewKind {
         Self::Wakeups,
         Self::Mpi,
         Self::Syscalls,
+        Self::Losses,
     ];
 
     /// The name on the command line and in JSON.
@@ -66,6 +70,7 @@ impl ViewKind {
             Self::Wakeups => "wakeups",
             Self::Mpi => "mpi",
             Self::Syscalls => "syscalls",
+            Self::Losses => "losses",
         }
     }
 
@@ -89,6 +94,9 @@ impl ViewKind {
                 "A recorded MPI program: calls by communicator, bytes between ranks, waits"
             }
             Self::Syscalls => "System calls of ranks recorded with --syscalls: time, time on a CPU",
+            Self::Losses => {
+                "What was not recorded, was lost or is uncertain, and what to do about it"
+            }
         }
     }
 
@@ -121,6 +129,8 @@ pub enum View {
     Mpi(Mpi),
     /// System calls of the ranks.
     Syscalls(Syscalls),
+    /// What was not recorded, lost, or is uncertain.
+    Losses(Losses),
 }
 
 /// Computes a view of a run whose findings are known.
@@ -141,6 +151,10 @@ pub fn view(
         let why = "calls of MPI are recorded by rank, not by CPU";
         return Err(ExplainError::Filter(why.to_owned()));
     }
+    if kind == ViewKind::Losses && filter.is_set() {
+        let why = "what is lost or uncertain is that of the whole run";
+        return Err(ExplainError::Filter(why.to_owned()));
+    }
     Ok(match kind {
         ViewKind::Processes => View::Processes(processes(run, threads, scope, stop)?),
         ViewKind::Matrix => View::Matrix(matrix(run, threads, scope, stop)?),
@@ -150,6 +164,7 @@ pub fn view(
         ViewKind::Latency => View::Latency(latency(run, threads, scope, stop)?),
         ViewKind::Mpi => View::Mpi(mpi(run, findings, scope, stop)?),
         ViewKind::Syscalls => View::Syscalls(syscalls(run, threads, scope, stop)?),
+        ViewKind::Losses => View::Losses(losses(run.manifest(), findings)),
         ViewKind::Wakeups => View::Wakeups(wakeups(
             run,
             findings,

@@ -1,9 +1,9 @@
 //! The machine, how busy others kept it, how it was observed, and what is missing.
 
 use super::markup::{absent, barred, caption, cell, escape, number, section, table};
-use crate::facts;
 use crate::story;
 use crate::text::mode_name;
+use idlewave_explain::views::all_losses;
 use idlewave_run::findings::Findings;
 use idlewave_run::{ClockSheet, Manifest, NodeSheet, TraceMode};
 use idlewave_units::foreign::shell_line;
@@ -300,7 +300,7 @@ pub(super) fn recording(manifest: &Manifest, findings: &Findings) -> String {
 pub(super) fn ledger(manifest: &Manifest, findings: &Findings) -> String {
     let mut body = String::new();
     body.push_str("<h3>Lost or uncertain</h3>\n");
-    let ledger = facts::losses(manifest, findings);
+    let ledger = all_losses(manifest, findings);
     if ledger.is_empty() {
         body.push_str(&absent("Nothing is known to be lost."));
     } else {
@@ -372,6 +372,6 @@ fn measured(manifest: &Manifest, findings: &Findings) -> String {
         } else {
             "none seen"
         },
-        facts::losses(manifest, findings).entries().len(),
+        all_losses(manifest, findings).entries().len(),
     )
 }

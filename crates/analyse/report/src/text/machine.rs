@@ -4,8 +4,9 @@ use crate::facts;
 use crate::number::plain;
 use crate::screen::{Screen, Style};
 use crate::story;
+use idlewave_explain::views::all_losses;
 use idlewave_run::findings::{CpuNoise, Findings};
-use idlewave_run::{Contamination, Manifest, TraceMode};
+use idlewave_run::{Contamination, Loss, Manifest, TraceMode, Unavailable};
 use idlewave_units::show::{self, count, count_f64, percent};
 use idlewave_units::{counted, named};
 use std::cmp::Reverse;
@@ -245,23 +246,7 @@ pub(super) fn missing(screen: &mut Screen, findings: &Findings) {
     if missing.is_empty() {
         return;
     }
-    screen.line(Style::Heading, "NOT RECORDED");
-    let mut shown_commands: Vec<&str> = Vec::new();
-    for entry in missing.iter().take(ENTRIES_SHOWN) {
-        screen.wrap(
-            Style::Plain,
-            "  ",
-            &format!("{} ({})", plain(&entry.what), plain(&entry.why)),
-        );
-        if let Some(allow) = entry
-            .allow
-            .as_deref()
-            .filter(|a| !shown_commands.contains(a))
-        {
-            shown_commands.push(allow);
-            screen.command(4, &plain(allow));
-        }
-    }
+    unavailable(screen, &missing[..missing.len().min(ENTRIES_SHOWN)]);
     rest(screen, missing.len());
     let counted = matches!(
         findings.trace.mode,
@@ -277,31 +262,57 @@ pub(super) fn missing(screen: &mut Screen, findings: &Findings) {
     }
 }
 
+/// These things that could not be recorded. A command that allows several is shown once.
+pub(crate) fn unavailable(screen: &mut Screen, missing: &[Unavailable]) {
+    screen.line(Style::Heading, "NOT RECORDED");
+    let mut shown_commands: Vec<&str> = Vec::new();
+    for entry in missing {
+        screen.wrap(
+            Style::Plain,
+            "  ",
+            &format!("{} ({})", plain(&entry.what), plain(&entry.why)),
+        );
+        if let Some(allow) = entry
+            .allow
+            .as_deref()
+            .filter(|a| !shown_commands.contains(a))
+        {
+            shown_commands.push(allow);
+            screen.command(4, &plain(allow));
+        }
+    }
+}
+
 /// The loss ledger, largest entries first.
 pub(super) fn losses(screen: &mut Screen, manifest: &Manifest, findings: &Findings) {
-    let ledger = facts::losses(manifest, findings);
+    let ledger = all_losses(manifest, findings);
     if ledger.is_empty() {
         return;
     }
     screen.line(Style::Heading, "LOST OR UNCERTAIN");
     let mut entries: Vec<_> = ledger.entries().iter().collect();
     entries.sort_by_key(|l| Reverse(l.count));
-    for loss in entries.iter().take(ENTRIES_SHOWN) {
-        let text = format!(
-            "{} ({}): {}",
-            plain(&loss.what),
-            count(loss.count),
-            plain(&loss.consequence)
-        );
-        screen.wrap(Style::Plain, "  ", &text);
+    for entry in entries.iter().take(ENTRIES_SHOWN) {
+        loss(screen, entry);
     }
     rest(screen, entries.len());
+}
+
+/// An entry of the ledger.
+pub(crate) fn loss(screen: &mut Screen, loss: &Loss) {
+    let text = format!(
+        "{} ({}): {}",
+        plain(&loss.what),
+        count(loss.count),
+        plain(&loss.consequence)
+    );
+    screen.wrap(Style::Plain, "  ", &text);
 }
 
 fn rest(screen: &mut Screen, entries: usize) {
     if entries > ENTRIES_SHOWN {
         let text = format!(
-            "  and {} more: see the report page",
+            "  and {} more: idlewave explain RUN --view losses",
             entries - ENTRIES_SHOWN
         );
         screen.line(Style::Quiet, &text);

@@ -6,6 +6,7 @@
 mod daemons;
 mod interrupts;
 mod latency;
+mod losses;
 mod mpi;
 mod pieces;
 mod processes;
@@ -39,6 +40,10 @@ pub fn render_view(
         View::Daemons(found) => daemons::daemons(&mut screen, found, several),
         View::Interrupts(found) => interrupts::interrupts(&mut screen, found, several),
         View::Latency(found) => latency::latency(&mut screen, found, several),
+        View::Losses(found) => {
+            losses::losses(&mut screen, found);
+            return screen.into_text();
+        }
         View::Mpi(found) => mpi::mpi(&mut screen, found),
         View::Syscalls(found) => syscalls::syscalls(&mut screen, found, several),
         View::Wakeups(found) => wakeups::wakeups(&mut screen, found),
