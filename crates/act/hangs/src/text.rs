@@ -66,7 +66,17 @@ impl Look {
             lines.push("sent to them, but never received:".to_owned());
             lines.extend(unreceived);
         }
-        lines.push("where the ranks are:".to_owned());
+        lines.extend(self.places());
+        Some(lines)
+    }
+
+    /// Where each rank is, in lines; none before the first rank is seen.
+    pub fn places(&self) -> Vec<String> {
+        let all = self.ranks.len();
+        if all == 0 {
+            return Vec::new();
+        }
+        let mut lines = vec!["where the ranks are:".to_owned()];
         let here = self.ranks.first().map(|rank| &rank.host);
         let several = self.ranks.iter().any(|rank| Some(&rank.host) != here);
         lines.extend(self.ranks.iter().take(64).map(|rank| {
@@ -84,7 +94,7 @@ impl Look {
         if all > 64 {
             lines.push(format!("  and {} more", all - 64));
         }
-        Some(lines)
+        lines
     }
 
     /// Messages for ranks that wait for another tag: `rank 1 sent tag 8; rank 0 waits for tag 7

@@ -99,6 +99,12 @@ fn without_kill_the_job_goes_on_until_its_time_is_over() {
                 0 => continue,
                 told => assert_eq!(told, 1, "{}: {done:?}", mpi.name),
             }
+            // Once with the deadlock, and again at the end.
+            let (_, end) = done.stderr.split_once(&ended).unwrap();
+            let [what, rank0, rank1] = [1, 2, 3].map(|line| end.lines().nth(line).unwrap());
+            assert_eq!(what, "where the ranks are:", "{done:?}");
+            assert!(rank0.contains("in MPI_Recv from rank 1"), "{done:?}");
+            assert!(rank1.contains("in MPI_Barrier"), "{done:?}");
             return;
         }
         panic!("{}: nothing was told", mpi.name);

@@ -116,9 +116,13 @@ fn compiled(source: &str, dir: &Path) -> Option<(Installation, PathBuf)> {
     }
 }
 
-/// `mpirun -n 2` with these words before the program.
-fn launcher(mpi: &Installation, command: &mut Command) {
+/// `mpirun -n 2` with these words before the program. Its files are in `dir`: elsewhere those of two
+/// jobs have the same names if their launchers have the same number in two namespaces.
+fn launcher(mpi: &Installation, dir: &Path, command: &mut Command) {
     mpi.prepare(command);
+    for place in ["orte_tmpdir_base", "btl_vader_backing_directory"] {
+        command.env(format!("OMPI_MCA_{place}"), dir);
+    }
     command.env("OMPI_MCA_mpi_yield_when_idle", "1");
     command.arg(&mpi.mpirun).args(&mpi.options);
     command.args(["-n", "2"]);
@@ -139,7 +143,7 @@ fn ranks_in_a_pid_namespace_are_those_of_the_trace_wherever_the_recorder_is() {
         .args(["record", "--no-report", "-o"])
         .arg(&path)
         .arg("--");
-    launcher(&mpi, &mut command);
+    launcher(&mpi, dir.path(), &mut command);
     command.arg(&program);
     run(&mut inside(&command).unwrap()).succeeded();
     run(idlewave().arg("explain").arg(&path)).succeeded();
@@ -152,7 +156,7 @@ fn ranks_in_a_pid_namespace_are_those_of_the_trace_wherever_the_recorder_is() {
     bare = idlewave();
     bare.args(["record", "--no-report", "-o"]).arg(&path);
     bare.args(["--", "unshare", "-mpf", "--mount-proc"]);
-    launcher(&mpi, &mut bare);
+    launcher(&mpi, dir.path(), &mut bare);
     bare.arg(&program);
     run(&mut bare).succeeded();
     run(idlewave().arg("explain").arg(&path)).succeeded();
@@ -187,7 +191,7 @@ fn a_deadlock_in_a_pid_namespace_is_seen_and_ended() {
     };
     let mut command = idlewave();
     command.args(["gang", "watch", "--kill", "--timeout", "50s", "--"]);
-    launcher(&mpi, &mut command);
+    launcher(&mpi, dir.path(), &mut command);
     command.arg(&program).arg("receive");
     let Some(mut command) = inside(&command) else {
         return;

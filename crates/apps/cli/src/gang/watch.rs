@@ -84,6 +84,7 @@ fn watched(args: &WatchArgs) -> Result<ExitCode, Failure> {
     let launcher = child.id();
     let begun = Instant::now();
     let mut ended = None;
+    let mut last = None;
     let status = wait_for(child, &mut signals, |end| {
         // A signal ends the wait early, which at most causes an early look.
         let left = match ended {
@@ -96,9 +97,9 @@ fn watched(args: &WatchArgs) -> Result<ExitCode, Failure> {
         let now = Instant::now();
         // The deadlock of a job that is being ended is not reported again.
         if ended.is_none() {
-            let dead = ranks
-                .look(now)
-                .is_some_and(|look| look.deadlock().is_some());
+            let look = ranks.look(now);
+            let dead = look.as_ref().is_some_and(|look| look.deadlock().is_some());
+            last = look.or(last.take());
             if dead && args.kill {
                 ended = Some(Exit::Deadlock);
                 ranks.end(launcher);
@@ -106,7 +107,7 @@ fn watched(args: &WatchArgs) -> Result<ExitCode, Failure> {
         }
         if timeout.is_some_and(|timeout| begun.elapsed() >= timeout) && ended.is_none() {
             ended = Some(Exit::TimeOut);
-            ranks.words.timed_out(begun.elapsed());
+            ranks.words.timed_out(begun.elapsed(), last.as_ref());
             ranks.end(launcher);
         }
         if ranks.overdue(now) {

@@ -90,6 +90,7 @@ enum Event<'a> {
     },
     TimeOut {
         seconds: f64,
+        lines: &'a [String],
     },
     End {
         seconds: f64,
@@ -260,17 +261,17 @@ impl Words {
         }
     }
 
-    /// The job has reached its time limit.
-    pub fn timed_out(&self, after: Duration) {
-        match self.json {
-            true => json(&Event::TimeOut {
-                seconds: after.as_secs_f64(),
-            }),
-            false => say(&format!(
-                "idlewave: ending the job after {}\n",
-                round(after)
-            )),
+    /// The job has reached its time limit; `last` is the last look at it.
+    pub fn timed_out(&self, after: Duration, last: Option<&Look>) {
+        let lines = last.map_or_else(Vec::new, Look::places);
+        if self.json {
+            let seconds = after.as_secs_f64();
+            let lines = &lines;
+            return json(&Event::TimeOut { seconds, lines });
         }
+        let ending = format!("ending the job after {}", round(after));
+        let lines = [vec![ending], lines].concat();
+        say(&format!("idlewave: {}\n", lines.join("\n")));
     }
 
     /// The job has ended.
