@@ -1,5 +1,6 @@
 //! Perfetto's traces: the kernel's events in them become the same tables as those of any other
-//! recorder, with what its lists say of threads. What programs wrote into the trace has no place in a run yet; it is counted.
+//! recorder, with what the lists of threads say. What programs wrote into the trace has no place in a
+//! run yet; it is counted.
 
 use crate::import::ask::Ask;
 use crate::import::error::ImportError;

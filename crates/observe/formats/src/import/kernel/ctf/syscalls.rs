@@ -1,4 +1,5 @@
-//! System calls in LTTng's traces, where each has events of its own, named after the kernel's function.
+//! System calls in LTTng's traces, where each has events of its own, named after the kernel's
+//! function.
 //!
 //! The trace does not say of which architecture the numbers are, so the calls that it declares tell.
 //!
@@ -18,7 +19,7 @@ const RENAMED: [(&str, &str); 8] = [
     ("newfstatat", "fstatat"),
     ("fadvise64_64", "fadvise64"),
 ];
-/// A trace that declares as many was recorded with all of them.
+/// A trace that declares as many events of calls was recorded with all of them.
 const ALL: usize = 200;
 
 /// Whose numbers system calls have.
