@@ -104,3 +104,34 @@ fn the_thread_with_most_calls_stands_for_its_rank() {
     assert!(parts(found.program(), 0)[2] > 0);
     assert_eq!(found.program().ranks_time, whole.program().ranks_time);
 }
+
+#[test]
+fn without_an_init_all_ranks_are_there_when_the_last_one_is_seen() {
+    let made = |last_seen: u64| {
+        let mut made = Made::new(2);
+        made.library = "nccl";
+        made.message(1, 0, (60 * US, 61 * US), (50 * US, 62 * US));
+        made.call("MPI_Send", 1, (80 * US, 81 * US));
+        made.first_seen(1, last_seen);
+        made
+    };
+    let time = |made: Made| {
+        let found = made.explain();
+        [0, 1].map(|rank| parts(found.program(), rank).iter().sum::<u64>())
+    };
+    // The last calls are those called Finalize here: they begin 10 ns later and take 1 us.
+    let end = 82 * US + 10;
+    assert_eq!(time(made(40 * US)), [end - 40 * US; 2]);
+    let mut marked = made(40 * US);
+    marked.mark(1, "forward", 30 * US, Some(35 * US));
+    assert_eq!(time(marked), [end - 30 * US; 2]);
+    // Where one has ended by then, nothing is left out: the recording begins 100 us before.
+    let mut apart = Made::new(2);
+    apart.library = "nccl";
+    apart.call("MPI_Send", 0, (50 * US, 62 * US));
+    apart.call("MPI_Send", 1, (80 * US, 81 * US));
+    apart.first_seen(1, 78 * US);
+    apart.finalize.insert(0, None);
+    let [first, second] = time(apart);
+    assert_eq!((first, second), (162 * US, end + 100 * US));
+}

@@ -88,7 +88,7 @@ pub fn analyse(
     let waits = waits::find(program, matched, charges);
     let timings = program.timings(&waits, charges);
     let origins = explain_waits(program, matched, &waits, charges, &timings, classes);
-    let spans = Spans::of(&recorded);
+    let spans = Spans::of(&recorded, marks);
     let path = Path::of(program, &waits, charges, &timings, &spans, classes);
     drop(timings);
     losses.enter(

@@ -5,27 +5,30 @@ use super::recorded::Recorded;
 use super::waits::Waits;
 use crate::watch::{Charge, between};
 use idlewave_run::findings::RankTime;
-use idlewave_run::tables::OperationClass as Class;
+use idlewave_run::tables::{Marks, OperationClass as Class, Table};
 use idlewave_units::{Nanos, Rank};
 use std::collections::BTreeMap;
 
 /// The analysed time of every rank: from the return of the last MPI_Init, when all ranks were
 /// there, to the rank's entry into MPI_Finalize. A rank that never entered it is analysed up to the
 /// end of its last call: whether it computed afterwards, or hung in a call, is not known.
+///
+/// In a trace without MPI_Init all ranks are there once each has shown its first call or mark, unless
+/// a rank has ended by then.
 pub struct Spans {
     begin: u64,
     ends: BTreeMap<Rank, u64>,
 }
 
 impl Spans {
-    pub fn of(recorded: &Recorded) -> Self {
+    pub fn of(recorded: &Recorded, marks: &Marks) -> Self {
         let program = &recorded.program;
-        let mut begin = recorded.phase.0;
-        for call in program.lanes.iter().flat_map(|l| &l.calls) {
-            if program.class(call) == Class::Life && program.name(call).starts_with("MPI_Init") {
-                begin = begin.max(call.end);
-            }
-        }
+        let calls = program.lanes.iter().flat_map(|l| &l.calls);
+        let init = calls.filter(|call| {
+            program.class(call) == Class::Life && program.name(call).starts_with("MPI_Init")
+        });
+        let init = init.map(|call| call.end).max();
+        let begin = recorded.phase.0.max(init.unwrap_or(0));
         let end_of = |lanes: &[u32]| {
             let calls = || lanes.iter().flat_map(|&l| &program.lanes[l as usize].calls);
             let finalize = calls()
@@ -36,14 +39,20 @@ impl Spans {
                 None => calls().map(|c| c.end).max().unwrap_or(begin),
             }
         };
-        let ends = program
+        let mut ends: BTreeMap<Rank, u64> = program
             .of_rank
             .iter()
-            .map(|(&rank, lanes)| (rank, end_of(lanes).max(begin)));
-        Self {
-            begin,
-            ends: ends.collect(),
+            .map(|(&rank, lanes)| (rank, end_of(lanes)))
+            .collect();
+        let first_end = ends.values().copied().min();
+        let begin = match (init, all_seen(program, marks)) {
+            (None, Some(seen)) if Some(seen) < first_end => begin.max(seen),
+            _ => begin,
+        };
+        for end in ends.values_mut() {
+            *end = begin.max(*end);
         }
+        Self { begin, ends }
     }
 
     /// When all ranks had left MPI_Init, nanoseconds.
@@ -61,6 +70,21 @@ impl Spans {
     pub fn total(&self) -> u64 {
         self.last().map_or(0, |(_, end)| end - self.begin)
     }
+}
+
+/// When the last rank shows its first call or mark.
+fn all_seen(program: &Program, marks: &Marks) -> Option<u64> {
+    let mut first: BTreeMap<Rank, u64> = BTreeMap::new();
+    let calls = program.lanes.iter().filter_map(|lane| {
+        let call = lane.calls.first()?;
+        Some((lane.rank, call.begin))
+    });
+    let marks = marks.rows().filter_map(|m| Some((m.rank?, m.begin_ns)));
+    for (rank, begin) in calls.chain(marks) {
+        let seen = first.entry(rank).or_insert(begin);
+        *seen = begin.min(*seen);
+    }
+    first.into_values().max()
 }
 
 /// The time of every rank. The thread that called MPI most represents its rank, since others may

@@ -159,6 +159,12 @@ impl Made {
         self.calls.end_ns[rank as usize] = START + at;
     }
 
+    /// The first call of a rank is seen at that moment only.
+    pub fn first_seen(&mut self, rank: u32, at: u64) {
+        self.calls.begin_ns[rank as usize] = START + at;
+        self.left_init(rank, at);
+    }
+
     /// A call that is neither a collective nor seen to send or receive.
     pub fn call(&mut self, name: &str, rank: u32, span: Span) {
         self.add(name, rank, span, |_| {});
