@@ -111,7 +111,7 @@ pub(crate) fn calls(program: &ProgramFindings) -> &'static str {
 pub(crate) fn analysed(program: &ProgramFindings) -> &'static str {
     match calls_mpi(program) {
         true => "between MPI_Init and MPI_Finalize",
-        false => "from the first call to the last",
+        false => "from when all ranks were seen to the last call",
     }
 }
 

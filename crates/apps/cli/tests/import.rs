@@ -318,7 +318,7 @@ fn traces_of_pytorchs_profiler_name_the_late_rank_of_each_collective() {
     ];
     let text = explained(&dir, &directory, "training", &parts);
     let parts = [
-        "3 ranks, 1 node, gloo, 70.4 ms from the first call to the last",
+        "3 ranks, 1 node, gloo, 67.7 ms from when all ranks were seen to the last call",
         "ranks 0 and 1 waited up to 7.99 ms in gloo:all_reduce for rank 2",
         "idlewave import KERNEL_TRACE --app TRACE... -o RUN",
         "does not see the kernel",
