@@ -153,7 +153,7 @@ fn the_kernels_events_read_back_as_they_were_written() {
     let (file, _) = export(&run(dir.path()), "trace", Format::Perfetto).unwrap();
     let (seen, summary) = read_back(&std::fs::read(file).unwrap());
     let expected = [
-        "system node0 6.18.5 ",
+        "system node0 6.18.5 x86_64",
         "process 10 app of None, kernel: Some(false)",
         "thread 10 app of Some(Pid(10))",
         "thread 11 app of Some(Pid(10))",

@@ -1,9 +1,10 @@
 //! Perfetto's traces: the kernel's events in them.
 //!
-//! A trace is a sequence of packets of a few kilobytes. Bundles of the tracer's events are decoded
-//! one at a time, so memory does not grow with the trace; so are lists of threads. All other packets
-//! are counted and passed over. The events of a CPU come in the order in which they were recorded, those of different CPUs
-//! one bundle after the other. What [`export::perfetto`](crate::export::perfetto) writes reads back.
+//! A trace is a sequence of packets of a few kilobytes. Bundles of the tracer's events and lists of
+//! threads are decoded one at a time, so memory does not grow with the trace; all other packets are
+//! counted and passed over. The events of a CPU come in the order in which they were recorded, those
+//! of different CPUs one bundle after the other. What
+//! [`export::perfetto`](crate::export::perfetto) writes reads back.
 //!
 //! Source: `protos/perfetto/trace/` in Perfetto's repository.
 

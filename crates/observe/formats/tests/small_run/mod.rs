@@ -66,7 +66,10 @@ fn table<T: Table>(out: &mut RunWriter, rows: impl IntoIterator<Item = T::Row>) 
 pub fn run(directory: &Path) -> PathBuf {
     let path = directory.join("run");
     let mut manifest = empty_manifest();
-    manifest.nodes[0].host.kernel = "6.18.5".to_owned();
+    let host = &mut manifest.nodes[0].host;
+    host.kernel = "6.18.5".to_owned();
+    host.kernel_build = "#1 SMP".to_owned();
+    host.architecture = "x86_64".to_owned();
     manifest.ranks = (0..2)
         .map(|n| RankSheet {
             rank: Rank::new(n),

@@ -12,8 +12,8 @@ use crate::export::sorter::Sorter;
 use crate::prv;
 use idlewave_run::tables::EndReason;
 
-/// Since when a thread is in a state that has not ended: none after its last burst. `None` before
-/// its first one.
+/// Since when a thread is in a state that has not ended. There is no state before its first burst,
+/// which is `None`, nor after its last one.
 type Open = Option<(u64, Option<u64>)>;
 
 /// The states of all threads at one moment.
@@ -65,8 +65,9 @@ impl States {
         }
         to.push(Record::event(turn.time, object, prv::CPU, turn.cpu.into()).on(turn.cpu))?;
         to.push(Record::event(end, object, prv::CPU, 0).on(turn.cpu))?;
+        let then = if idle { None } else { after(turn.b) };
+        self.open[at] = Some((end, then));
         if !idle {
-            self.open[at] = Some((end, after(turn.b)));
             self.late.ran(turn, end, to)?;
         }
         Ok(())

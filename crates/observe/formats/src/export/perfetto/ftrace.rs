@@ -115,12 +115,12 @@ pub(super) fn event(out: &mut Encoder, time_ns: u64, by: Option<u32>, event: Eve
                 out.message(SOFTIRQ_EXIT, |out| out.uint(1, vector.into()));
             }
             Event::TimerEntry => out.message(TIMER_ENTRY, |out| out.uint(1, TIMER_VECTOR)),
+            Event::TimerExit => out.message(TIMER_EXIT, |out| out.uint(1, TIMER_VECTOR)),
             Event::Syscall { number, returned } => {
                 let kind = if returned { SYS_EXIT } else { SYS_ENTER };
                 // -1 for a call that a tracer has cancelled.
                 out.message(kind, |out| out.uint(1, number.map_or(u64::MAX, u64::from)));
             }
-            Event::TimerExit => out.message(TIMER_EXIT, |out| out.uint(1, TIMER_VECTOR)),
         }
     });
 }
