@@ -34,28 +34,29 @@ impl Spans {
             let finalize = calls()
                 .filter(|c| program.class(c) == Class::Life)
                 .find(|c| program.name(c).starts_with("MPI_Finalize"));
-            match finalize {
-                Some(call) => call.begin,
-                None => calls().map(|c| c.end).max().unwrap_or(begin),
-            }
+            finalize.map_or_else(|| calls().map(|c| c.end).max(), |call| Some(call.begin))
         };
-        let mut ends: BTreeMap<Rank, u64> = program
+        // `None` for a rank without records.
+        let ends: Vec<_> = program
             .of_rank
             .iter()
             .map(|(&rank, lanes)| (rank, end_of(lanes)))
             .collect();
-        let first_end = ends.values().copied().min();
+        let first_end = ends.iter().filter_map(|(_, end)| *end).min();
         let begin = match (init, all_seen(program, marks)) {
             (None, Some(seen)) if Some(seen) < first_end => begin.max(seen),
             _ => begin,
         };
-        for end in ends.values_mut() {
-            *end = begin.max(*end);
+        let ends = ends
+            .into_iter()
+            .map(|(rank, end)| (rank, begin.max(end.unwrap_or(begin))));
+        Self {
+            begin,
+            ends: ends.collect(),
         }
-        Self { begin, ends }
     }
 
-    /// When all ranks had left MPI_Init, nanoseconds.
+    /// When all ranks were there, nanoseconds.
     pub fn begin(&self) -> u64 {
         self.begin
     }

@@ -28,12 +28,14 @@ pub fn all_losses(manifest: &Manifest, findings: &Findings) -> Ledger {
     all
 }
 
-/// The view.
-pub(super) fn losses(manifest: &Manifest, findings: &Findings) -> Losses {
-    let mut losses = all_losses(manifest, findings).entries().to_vec();
-    losses.sort_by_key(|loss| Reverse(loss.count));
-    Losses {
-        unavailable: findings.trace.unavailable.clone(),
-        losses,
+impl Losses {
+    /// What this run lacks.
+    pub fn of(manifest: &Manifest, findings: &Findings) -> Self {
+        let mut losses = all_losses(manifest, findings).entries().to_vec();
+        losses.sort_by_key(|loss| Reverse(loss.count));
+        Self {
+            unavailable: findings.trace.unavailable.clone(),
+            losses,
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::daemons::{Daemons, daemons};
 use super::interrupts::{Interrupts, interrupts};
 use super::latency::{Latency, latency};
-use super::losses::{Losses, losses};
+use super::losses::Losses;
 use super::matrix::{Matrix, matrix};
 use super::mpi::{Mpi, mpi};
 use super::processes::{Processes, processes};
@@ -164,7 +164,7 @@ pub fn view(
         ViewKind::Latency => View::Latency(latency(run, threads, scope, stop)?),
         ViewKind::Mpi => View::Mpi(mpi(run, findings, scope, stop)?),
         ViewKind::Syscalls => View::Syscalls(syscalls(run, threads, scope, stop)?),
-        ViewKind::Losses => View::Losses(losses(run.manifest(), findings)),
+        ViewKind::Losses => View::Losses(Losses::of(run.manifest(), findings)),
         ViewKind::Wakeups => View::Wakeups(wakeups(
             run,
             findings,

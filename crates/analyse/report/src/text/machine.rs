@@ -4,12 +4,11 @@ use crate::facts;
 use crate::number::plain;
 use crate::screen::{Screen, Style};
 use crate::story;
-use idlewave_explain::views::all_losses;
+use idlewave_explain::views::Losses;
 use idlewave_run::findings::{CpuNoise, Findings};
 use idlewave_run::{Contamination, Loss, Manifest, TraceMode, Unavailable};
 use idlewave_units::show::{self, count, count_f64, percent};
 use idlewave_units::{counted, named};
-use std::cmp::Reverse;
 
 /// Most CPUs shown individually; of more, only the noisiest.
 const CPUS_SHOWN: usize = 5;
@@ -285,13 +284,11 @@ pub(crate) fn unavailable(screen: &mut Screen, missing: &[Unavailable]) {
 
 /// The loss ledger, largest entries first.
 pub(super) fn losses(screen: &mut Screen, manifest: &Manifest, findings: &Findings) {
-    let ledger = all_losses(manifest, findings);
-    if ledger.is_empty() {
+    let entries = Losses::of(manifest, findings).losses;
+    if entries.is_empty() {
         return;
     }
     screen.line(Style::Heading, "LOST OR UNCERTAIN");
-    let mut entries: Vec<_> = ledger.entries().iter().collect();
-    entries.sort_by_key(|l| Reverse(l.count));
     for entry in entries.iter().take(ENTRIES_SHOWN) {
         loss(screen, entry);
     }
