@@ -5,13 +5,12 @@
 
 mod common;
 
-use common::{idlewave, is_root, program_for_all, run};
+use common::{command_at, idlewave, is_root, program_for_all, run};
 use idlewave_mpi::testing::{installation, skip};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
 
 /// The unprivileged user.
 const NOBODY: u32 = 65534;
@@ -33,11 +32,10 @@ fn under_sudo_the_program_and_the_recording_are_the_users_and_the_kernel_is_trac
     }
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let idlewave = program_for_all(dir.path());
+    let program_at = program_for_all(dir.path());
     let record = |name: &str, as_root: bool, options: &[&str], program: &[&str]| {
-        let mut command = Command::new(&idlewave);
+        let mut command = command_at(&program_at);
         command.current_dir(dir.path());
-        command.env("IDLEWAVE_EFFORT", "0.0001");
         command.env("XDG_RUNTIME_DIR", "/run/user/0");
         command.env_remove("OMPI_ALLOW_RUN_AS_ROOT");
         command.env_remove("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM");
@@ -77,7 +75,7 @@ fn under_sudo_the_program_and_the_recording_are_the_users_and_the_kernel_is_trac
     let mode = |of: &serde_json::Value| of["nodes"][0]["trace"]["mode"].clone();
     assert_eq!(mode(&manifest), mode(&root));
     // The user can explain it again.
-    let mut explain = Command::new(&idlewave);
+    let mut explain = command_at(&program_at);
     explain.arg("explain").arg(dir.path().join("own"));
     run(explain.uid(NOBODY).gid(NOBODY)).succeeded();
 

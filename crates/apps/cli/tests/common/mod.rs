@@ -20,7 +20,12 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 /// The command, with minimal effort for predictions: no test here depends on their precision.
 pub fn idlewave() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_idlewave"));
+    command_at(Path::new(env!("CARGO_BIN_EXE_idlewave")))
+}
+
+/// The same of a copy of its program, as of [`program_for_all`].
+pub fn command_at(program: &Path) -> Command {
+    let mut command = Command::new(program);
     command
         .env("IDLEWAVE_EFFORT", "0.0001")
         .env_remove("RUST_BACKTRACE")
