@@ -26,7 +26,7 @@ impl PipelineError {
         match self {
             PipelineError::Session(error) => error.next_step(),
             PipelineError::Explain(ExplainError::Filter(_)) => Some(
-                "leave the filter out to see what there is: idlewave explain RUN --view processes"
+                "leave the filter out; idlewave explain RUN --view processes lists what there is"
                     .to_owned(),
             ),
             PipelineError::Explain(_) => Some(COPY_AGAIN.to_owned()),

@@ -37,7 +37,7 @@ pub struct WatchArgs {
     /// End the job on a deadlock, but not on a mere suspicion, such as a polling loop
     #[arg(long)]
     kill: bool,
-    /// End the job after this time, at least 10ms
+    /// Say where the ranks are and end the job after this time, at least 10ms
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     timeout: Option<Nanos>,
     /// Write the messages on standard error as lines of JSON
