@@ -197,7 +197,10 @@ pub fn bundle() -> &'static Path {
         // Leftovers of earlier test programs: they have no way to clean up when they exit.
         for entry in fs::read_dir(all).unwrap().flatten() {
             let name = entry.file_name().into_string().unwrap_or_default();
-            let owner = name.strip_prefix("bundle-");
+            // What is made of it beside it has an extension.
+            let owner = name
+                .strip_prefix("bundle-")
+                .and_then(|n| n.split('.').next());
             if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
                 let _ = fs::remove_dir_all(entry.path());
             }
