@@ -126,9 +126,9 @@ fn the_number_of_threads_changes_nothing() {
 #[test]
 fn standard_output_is_the_same_again_and_says_what_the_findings_say() {
     let dir = tempfile::tempdir().unwrap();
-    let other = dir.path().join("copied");
-    copy(bundle(), &other);
-    let texts = [bundle(), &other].map(|path| {
+    let [first, other] = ["first", "copied"].map(|name| dir.path().join(name));
+    let texts = [&first, &other].map(|path| {
+        copy(bundle(), path);
         let ended = again("explain", path);
         ended.succeeded();
         ended.stdout
@@ -146,8 +146,9 @@ fn standard_output_is_the_same_again_and_says_what_the_findings_say() {
 #[test]
 fn a_bundle_that_cannot_be_written_is_explained_all_the_same() {
     let dir = tempfile::tempdir().unwrap();
-    let [source, shown] = ["source", "shown"].map(|name| dir.path().join(name));
+    let [source, shown, written] = ["source", "shown", "written"].map(|name| dir.path().join(name));
     unexplained(&source);
+    copy(bundle(), &written);
     fs::create_dir(&shown).unwrap();
     let source_text = source.to_str().unwrap();
     let mounted = Mount::new(&["--bind", "-o", "ro", source_text], &shown);
@@ -159,7 +160,7 @@ fn a_bundle_that_cannot_be_written_is_explained_all_the_same() {
 
     let explain = again("explain", &shown);
     explain.succeeded();
-    assert_eq!(explain.stdout, again("explain", bundle()).stdout);
+    assert_eq!(explain.stdout, again("explain", &written).stdout);
     let json = run(idlewave().args(["explain", "--json"]).arg(&shown));
     assert_eq!(
         json.stdout,
