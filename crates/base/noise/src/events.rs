@@ -5,7 +5,7 @@ use crate::lengths::{Drawn, LengthSet};
 use crate::model::Scope;
 use crate::noise::Noise;
 use crate::philox::philox4x32_one;
-use crate::stream::{Place, Process, Stream};
+use crate::stream::{Place, Played, Process, Stream};
 
 /// Bit in the stream number that selects further random numbers of the same event.
 pub(crate) const FURTHER: u32 = 1 << 31;
@@ -23,23 +23,30 @@ pub struct Event {
     pub source: u32,
 }
 
-/// The events of one stream on one CPU, in order of their starts.
+/// Where a stream is on one CPU. There is one of these for every stream and CPU of a simulation, so
+/// what the stream and the CPU determine is not in it.
 #[derive(Clone, Debug)]
-pub struct Events {
-    stream: u32,
-    /// Part of the counter of the random numbers.
-    place: u32,
-    /// The CPU within its node, for streams that strike one CPU of a node.
-    cpu: u32,
+pub(crate) struct Events {
     /// Number of the next event.
     number: u64,
-    /// For a trace, number of the block.
+    at: At,
+}
+
+#[derive(Clone, Debug)]
+enum At {
+    /// Start of the last event; for a periodic stream its phase.
+    Time(u64),
+    Trace(Box<InTrace>),
+}
+
+#[derive(Clone, Debug)]
+struct InTrace {
+    /// Number of the block.
     block: u64,
-    /// Start of the last event; for a periodic stream its phase; for a trace the position of the
-    /// block in the recording.
+    /// Position of the block in the recording.
     at: u64,
-    /// For a trace, number of the next event in the recording, counted on past its last one.
-    in_trace: usize,
+    /// Number of the next event in the recording, counted on past its last one.
+    next: usize,
 }
 
 impl Noise {
@@ -48,10 +55,10 @@ impl Noise {
     pub fn events(&self, cpu: u32, until_ns: u64) -> Vec<Event> {
         let place = self.place(cpu);
         let mut all = Vec::new();
-        for stream in (0..self.streams.len()).filter(|&s| self.streams[s].reaches(place)) {
+        for stream in self.streams.iter().filter(|s| s.reaches(place)) {
             let mut events = Events::new(self, stream, place);
             loop {
-                let event = events.next(self);
+                let event = events.next(self, stream, place);
                 if event.begin >= until_ns {
                     break;
                 }
@@ -66,150 +73,142 @@ impl Noise {
 }
 
 impl Events {
-    /// The events of the stream at this index in `noise.streams`.
-    pub(crate) fn new(noise: &Noise, stream: usize, place: Place) -> Self {
-        let s = &noise.streams[stream];
-        let mut events = Events {
-            stream: stream as u32,
-            place: s.key_place(place),
-            cpu: place.cpu,
-            number: 0,
-            block: 0,
-            at: 0,
-            in_trace: 0,
-        };
-        match &s.process {
-            Process::Poisson { .. } => {}
+    /// The events of a stream from the start.
+    pub(crate) fn new(noise: &Noise, stream: &Stream, place: Place) -> Self {
+        let key = stream.key_place(place);
+        let at = match &stream.process {
+            Process::Poisson { .. } => At::Time(0),
             Process::Periodic {
                 period_ns,
                 phase_ns,
                 ..
             } => {
-                let [high, low, ..] = words(noise, s, events.place, OF_THE_STREAM, 0);
-                events.at = phase_ns.unwrap_or_else(|| below(high, low, *period_ns));
+                let [high, low, ..] = words(noise, stream, key, OF_THE_STREAM, 0);
+                At::Time(phase_ns.unwrap_or_else(|| below(high, low, *period_ns)))
             }
-            Process::Trace { .. } => events.begin_block(noise, s),
-        }
-        events
+            Process::Trace { played, .. } => {
+                At::Trace(Box::new(InTrace::of_block(0, noise, stream, key, played)))
+            }
+        };
+        Events { number: 0, at }
     }
 
-    /// Index of its stream in `noise.streams`.
-    pub(crate) fn stream(&self) -> usize {
-        self.stream as usize
-    }
-
-    /// The next event. There always is one; events beyond 64-bit nanoseconds start at the maximum.
-    pub(crate) fn next(&mut self, noise: &Noise) -> Event {
-        let stream = &noise.streams[self.stream as usize];
+    /// The next event of the stream that this was made for, on the same CPU. There always is one;
+    /// events beyond 64-bit nanoseconds start at the maximum.
+    pub(crate) fn next(&mut self, noise: &Noise, stream: &Stream, place: Place) -> Event {
+        let key = stream.key_place(place);
         loop {
             let number = self.number;
-            let event = self.any(noise, stream);
+            let event = self.any(noise, stream, key);
             self.number += 1;
             if stream.scope == Scope::EachCpu {
                 return event;
             }
             // One CPU of the node is struck; with `together: all`, the same one on every node.
-            let [.., word, _] = words(noise, stream, self.place, number, FURTHER);
+            let [.., word, _] = words(noise, stream, key, number, FURTHER);
             let struck = (word * u64::from(noise.cpus_per_node)) >> 32;
-            if struck == u64::from(self.cpu) || event.begin == u64::MAX {
+            if struck == u64::from(place.cpu) || event.begin == u64::MAX {
                 return event;
             }
         }
     }
 
-    fn any(&mut self, noise: &Noise, stream: &Stream) -> Event {
-        match &stream.process {
-            Process::Poisson { gap_ns, lengths } => {
-                let words = words(noise, stream, self.place, self.number, 0);
-                let gap = gap_ns * exponential(words[0], words[1]);
+    fn any(&mut self, noise: &Noise, stream: &Stream, key: u32) -> Event {
+        let number = self.number;
+        match (&stream.process, &mut self.at) {
+            (Process::Poisson { gap_ns, lengths }, At::Time(at)) => {
+                let random = words(noise, stream, key, number, 0);
+                let gap = gap_ns * exponential(random[0], random[1]);
                 // The cast saturates.
-                self.at = self.at.saturating_add((gap + 0.5) as u64);
-                let (source, length) = self.length(noise, stream, lengths, words);
+                *at = at.saturating_add((gap + 0.5) as u64);
+                let further = || words(noise, stream, key, number, FURTHER);
+                let (source, length) = drawn(lengths, random, further);
                 Event {
-                    begin: self.at,
+                    begin: *at,
                     length,
                     source,
                 }
             }
-            Process::Periodic {
-                period_ns,
-                jitter_ns,
-                lengths,
-                ..
-            } => {
-                let words = words(noise, stream, self.place, self.number, 0);
-                let late = below(words[0], words[1], jitter_ns.saturating_add(1));
-                let begin = self
-                    .number
-                    .saturating_mul(*period_ns)
-                    .saturating_add(self.at);
-                let (source, length) = self.length(noise, stream, lengths, words);
+            (
+                Process::Periodic {
+                    period_ns,
+                    jitter_ns,
+                    lengths,
+                    ..
+                },
+                At::Time(phase),
+            ) => {
+                let random = words(noise, stream, key, number, 0);
+                let late = below(random[0], random[1], jitter_ns.saturating_add(1));
+                let begin = number.saturating_mul(*period_ns).saturating_add(*phase);
+                let further = || words(noise, stream, key, number, FURTHER);
+                let (source, length) = drawn(lengths, random, further);
                 Event {
                     begin: begin.saturating_add(late),
                     length,
                     source,
                 }
             }
-            Process::Trace {
-                source,
-                watched_ns,
-                block_ns,
-                events,
-            } => {
-                loop {
-                    let number = self.in_trace;
-                    let around = (number / events.len()) as u64;
-                    let [begin, length] = events[number % events.len()];
-                    // From the start of the block, perhaps after wrapping around the recording.
-                    let within = around.saturating_mul(*watched_ns).saturating_add(begin) - self.at;
-                    if within < *block_ns {
-                        self.in_trace += 1;
-                        let begin = self.block.saturating_mul(*block_ns).saturating_add(within);
-                        return Event {
-                            begin,
-                            length,
-                            source: *source,
-                        };
+            (Process::Trace { source, played }, At::Trace(at)) => {
+                let found = loop {
+                    if let Some(found) = at.next(played) {
+                        break found;
                     }
-                    self.block += 1;
-                    if self.block.checked_mul(*block_ns).is_none() {
-                        return Event {
-                            begin: u64::MAX,
-                            length: 0,
-                            source: *source,
-                        };
+                    // Beyond the last block there is nothing.
+                    if (at.block + 1).checked_mul(played.block_ns).is_none() {
+                        break [u64::MAX, 0];
                     }
-                    self.begin_block(noise, stream);
+                    **at = InTrace::of_block(at.block + 1, noise, stream, key, played);
+                };
+                let [begin, length] = found;
+                Event {
+                    begin,
+                    length,
+                    source: *source,
                 }
             }
+            _ => unreachable!("a place in another stream"),
+        }
+    }
+}
+
+impl InTrace {
+    /// The begin of a block, whose position is drawn.
+    fn of_block(block: u64, noise: &Noise, stream: &Stream, key: u32, played: &Played) -> Self {
+        let [high, low, ..] = words(noise, stream, key, block, 0);
+        let at = below(high, low, played.watched_ns);
+        InTrace {
+            block,
+            at,
+            next: played.events.partition_point(|e| e[0] < at),
         }
     }
 
-    /// Draws where the current block of a trace begins.
-    fn begin_block(&mut self, noise: &Noise, stream: &Stream) {
-        if let Process::Trace {
-            watched_ns, events, ..
-        } = &stream.process
-        {
-            let [high, low, ..] = words(noise, stream, self.place, self.block, 0);
-            self.at = below(high, low, *watched_ns);
-            self.in_trace = events.partition_point(|e| e[0] < self.at);
-        }
+    /// Begin and length of the next event of the block.
+    fn next(&mut self, played: &Played) -> Option<[u64; 2]> {
+        let count = played.events.len();
+        let around = (self.next / count) as u64;
+        let [begin, length] = played.events[self.next % count];
+        // From the start of the block, perhaps after wrapping around the recording.
+        let within = around
+            .saturating_mul(played.watched_ns)
+            .saturating_add(begin)
+            - self.at;
+        (within < played.block_ns).then(|| {
+            self.next += 1;
+            let begin = self.block.saturating_mul(played.block_ns);
+            [begin.saturating_add(within), length]
+        })
     }
+}
 
-    fn length(
-        &self,
-        noise: &Noise,
-        stream: &Stream,
-        lengths: &LengthSet,
-        drawn: [u64; 4],
-    ) -> (u32, u64) {
-        match lengths.draw(drawn[2], drawn[3]) {
-            (source, Drawn::Length(ns)) => (source, ns),
-            (source, Drawn::Law(law)) => {
-                let [high, low, ..] = words(noise, stream, self.place, self.number, FURTHER);
-                (source, lengths.law(law).length(exponential(high, low)))
-            }
+/// Source and length of an event, from the random words of the event and further ones.
+fn drawn(lengths: &LengthSet, random: [u64; 4], further: impl FnOnce() -> [u64; 4]) -> (u32, u64) {
+    match lengths.draw(random[2], random[3]) {
+        (source, Drawn::Length(ns)) => (source, ns),
+        (source, Drawn::Law(law)) => {
+            let [high, low, ..] = further();
+            (source, lengths.law(law).length(exponential(high, low)))
         }
     }
 }

@@ -25,7 +25,7 @@ mod transform;
 
 pub use check::ModelProblem;
 pub use cputime::{CpuTime, Quiet};
-pub use events::{Event, Events};
+pub use events::Event;
 pub use lone::{LoneStream, Struck};
 pub use model::{
     Arrivals, Clock, Fit, GoodnessOfFit, Lengths, NoiseModel, Scope, Source, Tail, Together,

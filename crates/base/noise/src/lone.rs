@@ -169,20 +169,21 @@ mod tests {
             let lone = noise.lone_stream().unwrap();
             let cpus: [u32; LANES] = [3, 0, 17, 4, 5, 100, 99, 1 << 31];
             let places = cpus.map(|cpu| lone.key_place(noise.place(cpu)));
-            let mut plain = cpus.map(|cpu| Events::new(noise, 0, noise.place(cpu)));
+            let stream = &noise.streams[0];
+            let mut plain = cpus.map(|cpu| Events::new(noise, stream, noise.place(cpu)));
             // Lanes are at different events of their CPUs.
             let mut indices: [u64; LANES] = std::array::from_fn(|lane| lane as u64);
             let mut begins = [0; LANES];
             for (lane, events) in plain.iter_mut().enumerate() {
                 for _ in 0..lane {
-                    begins[lane] = events.next(noise).begin;
+                    begins[lane] = events.next(noise, stream, noise.place(cpus[lane])).begin;
                 }
             }
             for _ in 0..200 {
                 let struck = lone.draw(&places, &indices);
                 assert_eq!(struck, lone.draw_portable(&places, &indices));
                 for lane in 0..LANES {
-                    let event = plain[lane].next(noise);
+                    let event = plain[lane].next(noise, stream, noise.place(cpus[lane]));
                     begins[lane] += struck.gap_ns[lane];
                     assert_eq!(
                         (begins[lane], struck.length_ns[lane]),

@@ -20,9 +20,19 @@ pub struct Served {
 /// the rank down are not included; they overlap the others.
 #[derive(Clone, Debug)]
 pub struct ServedEvents {
-    pending: Vec<(Events, Event)>,
+    place: Place,
+    pending: Vec<Pending>,
     /// When the CPU has served all events returned so far.
     free: u64,
+}
+
+/// A stream on a CPU, with its next event.
+#[derive(Clone, Debug)]
+struct Pending {
+    /// Index among those of the noise.
+    stream: usize,
+    events: Events,
+    next: Event,
 }
 
 impl ServedEvents {
@@ -33,13 +43,21 @@ impl ServedEvents {
             .iter()
             .enumerate()
             .filter(|(_, s)| s.keeps == 0 && s.reaches(place))
-            .map(|(index, _)| {
-                let mut events = Events::new(noise, index, place);
-                let next = events.next(noise);
-                (events, next)
+            .map(|(index, stream)| {
+                let mut events = Events::new(noise, stream, place);
+                let next = events.next(noise, stream, place);
+                Pending {
+                    stream: index,
+                    events,
+                    next,
+                }
             })
             .collect();
-        ServedEvents { pending, free: 0 }
+        ServedEvents {
+            place,
+            pending,
+            free: 0,
+        }
     }
 
     /// The next event that the CPU starts to serve before `until`. `None` if there is none; a later
@@ -47,7 +65,8 @@ impl ServedEvents {
     pub fn next_before(&mut self, noise: &Noise, until: u64) -> Option<Served> {
         loop {
             // Of equal starts the first, as on the timeline.
-            let (events, next) = self.pending.iter_mut().min_by_key(|(_, next)| next.begin)?;
+            let pending = self.pending.iter_mut().min_by_key(|p| p.next.begin)?;
+            let next = pending.next;
             let begin = self.free.max(next.begin);
             if begin >= until || next.begin == u64::MAX {
                 return None;
@@ -58,7 +77,8 @@ impl ServedEvents {
                 end: begin.saturating_add(next.length),
             };
             self.free = served.end;
-            *next = events.next(noise);
+            let stream = &noise.streams[pending.stream];
+            pending.next = pending.events.next(noise, stream, self.place);
             if served.begin < served.end {
                 return Some(served);
             }

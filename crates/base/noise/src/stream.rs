@@ -8,7 +8,7 @@ use crate::model::{Arrivals, NoiseModel, Scope, Source, Together};
 pub(crate) const MIX_STREAM: u32 = 0;
 
 /// A CPU of the cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The node, from 0.
     pub node: u32,
@@ -50,10 +50,18 @@ pub(crate) enum Process {
     },
     Trace {
         source: u32,
-        watched_ns: u64,
-        block_ns: u64,
-        events: Vec<[u64; 2]>,
+        played: Played,
     },
+}
+
+/// A recording that is played in blocks from places drawn at random.
+#[derive(Clone, Debug)]
+pub(crate) struct Played {
+    /// Its length; after it, it begins again.
+    pub watched_ns: u64,
+    pub block_ns: u64,
+    /// Begin and length of each event, in order.
+    pub events: Vec<[u64; 2]>,
 }
 
 impl Stream {
@@ -91,9 +99,11 @@ impl Stream {
                 events,
             } => Process::Trace {
                 source: index as u32,
-                watched_ns: *watched_ns,
-                block_ns: block_ns.unwrap_or(u64::MAX),
-                events: events.clone(),
+                played: Played {
+                    watched_ns: *watched_ns,
+                    block_ns: block_ns.unwrap_or(u64::MAX),
+                    events: events.clone(),
+                },
             },
         };
         let strikes = source.cpus.as_ref().map_or_else(Vec::new, |cpus| {

@@ -21,26 +21,32 @@ pub struct Charge {
     pub ns: u64,
 }
 
-/// A stream on a CPU: its coming events, and the end of those served.
+/// A stream on a CPU, with its next event but for the begin.
 #[derive(Clone, Debug)]
 struct Pending {
     events: Events,
-    next: Event,
-    /// End of the events served so far; only for streams that leave some speed.
-    until: u64,
+    /// Length of the next event.
+    length: u64,
+    /// Index among those of the noise.
+    stream: u32,
+    /// Source of the next event.
+    source: u32,
 }
 
-/// The coming events of one CPU; by default none.
+/// The coming events of one CPU; by default none. A simulation holds one of these for every rank, of
+/// which there may be a million: 120 bytes, and 48 for each stream of events.
 #[derive(Clone, Debug)]
 pub struct Timeline {
+    place: Place,
     /// Streams that stop the rank, then the others.
-    pending: Vec<Pending>,
-    still: usize,
+    pending: Box<[Pending]>,
+    /// When the next event of each stream begins, side by side for a quick search.
+    begins: Box<[u64]>,
+    /// Of the streams that leave some speed: end of the events served so far.
+    until: Box<[u64]>,
     /// Among the streams that stop the rank: when the next event begins, and the first stream that
     /// has it.
     soonest: (u64, usize),
-    /// When the next event of each of these streams begins, side by side for a quick search.
-    begins: Vec<u64>,
     /// When the CPU has served all events taken so far.
     free: u64,
     /// Until then the speed is constant and nothing strikes. Answers most queries without a look at
@@ -72,54 +78,70 @@ impl Default for Speed {
 
 impl Default for Timeline {
     fn default() -> Self {
-        Timeline {
-            pending: Vec::new(),
-            still: 0,
-            soonest: soonest(&[]),
-            begins: Vec::new(),
-            free: 0,
-            quiet: 0,
-            speed: Speed::default(),
-            computed: None,
-        }
+        Timeline::of(Place::default(), Vec::new(), Vec::new(), 0)
     }
 }
 
 impl Timeline {
     /// The events of a CPU from the start.
     pub fn new(noise: &Noise, place: Place) -> Self {
+        let streams = || (0..).zip(&noise.streams);
         let reaching = |still: bool| {
-            noise
-                .streams
-                .iter()
-                .enumerate()
-                .filter(move |(_, s)| (s.keeps == 0) == still && s.reaches(place))
-                .map(|(index, _)| {
-                    let mut events = Events::new(noise, index, place);
-                    let next = events.next(noise);
-                    Pending {
-                        events,
-                        next,
-                        until: 0,
-                    }
-                })
+            streams().filter(move |(_, s)| (s.keeps == 0) == still && s.reaches(place))
         };
-        let mut pending: Vec<Pending> = reaching(true).collect();
-        let still = pending.len();
-        let begins: Vec<u64> = pending.iter().map(|p| p.next.begin).collect();
-        pending.extend(reaching(false));
-        let mut timeline = Timeline {
-            pending,
-            still,
-            soonest: soonest(&begins),
-            begins,
+        let still = reaching(true).count();
+        let (mut pending, mut begins) = (Vec::new(), Vec::new());
+        for (index, stream) in reaching(true).chain(reaching(false)) {
+            let mut events = Events::new(noise, stream, place);
+            let next = events.next(noise, stream, place);
+            pending.push(Pending {
+                events,
+                length: next.length,
+                stream: index,
+                source: next.source,
+            });
+            begins.push(next.begin);
+        }
+        let mut timeline = Timeline::of(place, pending, begins, still);
+        timeline.computed = (noise.clock == Clock::Work).then_some(0);
+        timeline.look_ahead(noise, 0);
+        timeline
+    }
+
+    /// At the start, before a look ahead; the first `still` streams stop the rank.
+    fn of(place: Place, pending: Vec<Pending>, begins: Vec<u64>, still: usize) -> Self {
+        Timeline {
+            place,
+            soonest: soonest(&begins[..still]),
+            until: vec![0; pending.len() - still].into(),
+            pending: pending.into(),
+            begins: begins.into(),
             free: 0,
             quiet: 0,
             speed: Speed::default(),
-            computed: (noise.clock == Clock::Work).then_some(0),
+            computed: None,
+        }
+    }
+
+    /// Number of streams that stop the rank; they come first.
+    fn still(&self) -> usize {
+        self.pending.len() - self.until.len()
+    }
+
+    /// Takes the next event of a stream.
+    #[inline]
+    fn take(&mut self, noise: &Noise, at: usize) -> Event {
+        let pending = &mut self.pending[at];
+        let event = Event {
+            begin: self.begins[at],
+            length: pending.length,
+            source: pending.source,
         };
-        timeline.look_ahead(noise, 0);
-        timeline
+        let stream = &noise.streams[pending.stream as usize];
+        let next = pending.events.next(noise, stream, self.place);
+        (pending.length, pending.source) = (next.length, next.source);
+        self.begins[at] = next.begin;
+        event
     }
 
     /// When `work` nanoseconds of work started at `start` finish. `start` is not before the
@@ -157,7 +179,7 @@ impl Timeline {
             }
             return end;
         }
-        let end = match self.pending.len() == self.still {
+        let end = match self.until.is_empty() {
             true => self.end_at_full_speed(noise, start, work, &mut charge),
             false => self.end_with_levels(noise, start, work, &mut charge),
         };
@@ -229,8 +251,8 @@ impl Timeline {
         charge: &mut impl FnMut(Charge),
     ) -> u64 {
         while self.soonest.0 <= at && self.soonest.0 < u64::MAX {
-            let p = self.soonest.1;
-            let event = self.pending[p].next;
+            let event = self.take(noise, self.soonest.1);
+            self.soonest = soonest(&self.begins[..self.still()]);
             let begin = self.free.max(event.begin);
             self.free = begin.saturating_add(event.length);
             let ns = self.free.saturating_sub(begin.max(start));
@@ -241,10 +263,6 @@ impl Timeline {
                 });
             }
             at = at.max(self.free);
-            let pending = &mut self.pending[p];
-            pending.next = pending.events.next(noise);
-            self.begins[p] = pending.next.begin;
-            self.soonest = soonest(&self.begins);
         }
         at
     }
@@ -300,23 +318,25 @@ impl Timeline {
             until: u64::MAX,
         };
         let mut slowest = FULL;
-        for pending in &mut self.pending[self.still..] {
+        let still = self.still();
+        for i in 0..self.until.len() {
+            let of = still + i;
             // Such a stream has events of one source only.
-            let keeps = noise.streams[pending.events.stream()].keeps;
-            while pending.next.begin <= at && pending.next.begin < u64::MAX {
-                let begin = pending.until.max(pending.next.begin);
-                pending.until = begin.saturating_add(pending.next.length);
-                pending.next = pending.events.next(noise);
+            let keeps = noise.streams[self.pending[of].stream as usize].keeps;
+            while self.begins[of] <= at && self.begins[of] < u64::MAX {
+                let event = self.take(noise, of);
+                let begin = self.until[i].max(event.begin);
+                self.until[i] = begin.saturating_add(event.length);
             }
-            if pending.until > at {
+            if self.until[i] > at {
                 level.speed.parts = (level.speed.parts * keeps / FULL).max(1);
-                level.until = level.until.min(pending.until);
+                level.until = level.until.min(self.until[i]);
                 if keeps < slowest {
-                    (slowest, level.speed.source) = (keeps, Some(pending.next.source));
+                    (slowest, level.speed.source) = (keeps, Some(self.pending[of].source));
                 }
             } else {
-                pending.until = 0;
-                level.until = level.until.min(pending.next.begin);
+                self.until[i] = 0;
+                level.until = level.until.min(self.begins[of]);
             }
         }
         level

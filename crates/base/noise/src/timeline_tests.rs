@@ -368,3 +368,8 @@ fn periodic_events_are_late_by_no_more_than_their_jitter_and_phases_differ() {
         "{mean}"
     );
 }
+
+#[test]
+fn a_million_ranks_fit_into_memory() {
+    assert_eq!((size_of::<Timeline>(), size_of::<Pending>()), (120, 40));
+}
