@@ -6,12 +6,13 @@ use crate::catalog::{Catalog, SourceId};
 use crate::cpu_noise::cpu_noise;
 use crate::edges::Extra;
 use crate::jitter;
-use crate::kernel::Kernels;
+use crate::kernel::{Kernels, for_each_activation};
 use crate::lockstep::{LATEST_KEPT, Late, LockstepAnalysis, LockstepPhase, analyse};
 use crate::observe::{Observed, observe, watch_strikes};
 use crate::others::top_others;
 use crate::profile::profile;
 use crate::program::{self, Delay, ProgramAnalysis};
+use crate::ran::Ran;
 use crate::source_table::SourceTable;
 use crate::strikes::Strike;
 use crate::watch::{Charge, Charger, Watch};
@@ -60,7 +61,8 @@ pub struct ProgramTables {
 pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, ExplainError> {
     let manifest = run.manifest();
     let Charged {
-        kernels,
+        ran,
+        mut kernels,
         mut catalog,
         losses,
         watches,
@@ -71,8 +73,13 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         program,
         jitter,
     } = charged(run, stop)?;
+    // What follows needs the strikes only, and a long trace is large.
+    kernels.forget_records();
     let effective = table.effective();
-    let rows = rows(table, &kernels, &mut catalog, &by_source);
+    let tasks = run.read::<Tasks>()?;
+    let mut woken = activations(run, &tasks, &table, &mut catalog)?;
+    let rows = table.finish(&mut catalog, &by_source, &mut woken);
+    drop(woken);
     let place: BTreeMap<SourceId, u32> = rows.iter().map(|(id, _)| *id).zip(0..).collect();
     let (late_steps, late_parts) = late_tables(&lockstep, &place);
     let latest = latest(
@@ -96,7 +103,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     let mut findings = Findings {
         header: Some(manifest.header()),
         trace: trace(&manifest.nodes),
-        contamination: contamination(run, &kernels, &mut catalog)?,
+        contamination: contamination(run, &kernels, &ran, &tasks, &mut catalog),
         cpus: cpu_noise(run)?,
         sources: rows.into_iter().map(|(_, f)| f).collect(),
         latest,
@@ -131,6 +138,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
 
 /// What was taken from whom, and what it delayed.
 struct Charged {
+    ran: Ran,
     kernels: Kernels,
     catalog: Catalog,
     losses: Ledger,
@@ -150,6 +158,7 @@ struct Charged {
 /// and outliers of equal computations.
 fn charged(run: &RunReader, stop: &AtomicBool) -> Result<Charged, ExplainError> {
     let Observed {
+        ran,
         kernels,
         mut catalog,
         mut losses,
@@ -169,11 +178,10 @@ fn charged(run: &RunReader, stop: &AtomicBool) -> Result<Charged, ExplainError> 
         &kernels,
         &catalog,
         &watches,
-        &charges,
+        charges,
         &extras,
         recorded.is_some(),
     );
-    drop(charges);
 
     let lockstep = lockstep_runs(
         run,
@@ -207,6 +215,7 @@ fn charged(run: &RunReader, stop: &AtomicBool) -> Result<Charged, ExplainError> 
     let jitter = jittered(run, &kernels, &mut catalog, &watches, &mut table)?;
     go_on(stop)?;
     Ok(Charged {
+        ran,
         kernels,
         catalog,
         losses,
@@ -237,7 +246,7 @@ fn struck(
     kernels: &Kernels,
     catalog: &Catalog,
     watches: &[Watch],
-    charges: &[Vec<Charge>],
+    charges: Vec<Vec<Charge>>,
     extras: &[Vec<Extra>],
     coupled: bool,
 ) -> Struck {
@@ -245,7 +254,8 @@ fn struck(
     let mut table = SourceTable::default();
     let mut delays = BTreeMap::new();
     for ((watch, charges), extras) in watches.iter().zip(charges).zip(extras) {
-        let found = watch_strikes(watch, charges, extras, catalog, kernels);
+        let found = watch_strikes(watch, &charges, extras, catalog, kernels);
+        drop(charges);
         if watch.rank.is_some() || is_recorded(manifest, watch) {
             table.add_strikes(&found);
         }
@@ -370,17 +380,6 @@ fn lockstep_runs(
     Ok(runs)
 }
 
-/// The rows of the table of sources, in order.
-fn rows(
-    table: SourceTable,
-    kernels: &Kernels,
-    catalog: &mut Catalog,
-    by_source: &BTreeMap<SourceId, Vec<Strike>>,
-) -> Vec<(SourceId, SourceFinding)> {
-    let mut woken = activations(kernels, catalog);
-    table.finish(catalog, by_source, &mut woken)
-}
-
 /// What the noise costs by the length of an undisturbed computation.
 fn profiled(
     run: &RunReader,
@@ -403,37 +402,43 @@ fn profiled(
     )
 }
 
-/// When every thread became active, by its source and node.
-fn activations(kernels: &Kernels, catalog: &mut Catalog) -> BTreeMap<(SourceId, NodeId), Vec<u64>> {
+/// When the threads of the table's sources became active, by source and node.
+fn activations(
+    run: &RunReader,
+    tasks: &Tasks,
+    table: &SourceTable,
+    catalog: &mut Catalog,
+) -> Result<BTreeMap<(SourceId, NodeId), Vec<u64>>, ExplainError> {
     let mut woken: BTreeMap<(SourceId, NodeId), Vec<u64>> = BTreeMap::new();
-    for kernel in kernels.iter() {
-        for (&pid, times) in &kernel.activations {
-            let source = catalog.thread(kernel.node, pid);
-            let of_source = woken.entry((source, kernel.node)).or_default();
-            of_source.extend(times);
+    for_each_activation(run, tasks, |node, pid, time| {
+        let source = catalog.thread(node, pid);
+        if table.wants_activations(source, catalog) {
+            woken.entry((source, node)).or_default().push(time);
         }
-    }
-    woken
+    })?;
+    Ok(woken)
 }
 
 /// What others did with the first node, with the tasks that the kernel saw.
 fn contamination(
     run: &RunReader,
     kernels: &Kernels,
+    ran: &Ran,
+    tasks: &Tasks,
     catalog: &mut Catalog,
-) -> Result<Contamination, ExplainError> {
+) -> Contamination {
     let manifest = run.manifest();
     let Some(node) = manifest.nodes.first() else {
-        return Ok(Contamination::default());
+        return Contamination::default();
     };
     let mut found = node.contamination.clone();
     let kernel = kernels.of(node.node);
     if let Some(kernel) = kernel.filter(|_| manifest.simulated.is_none()) {
-        if let Some(others) = top_others(kernel, &run.read::<Tasks>()?, catalog) {
+        if let Some(others) = top_others(kernel, ran, tasks, catalog) {
             found.top_tasks = others;
         }
     }
-    Ok(found)
+    found
 }
 
 /// What communication adds to the undisturbed step of the first run that is coupled like this.

@@ -46,7 +46,7 @@ pub fn fill(kernel: &mut Kernel, watch: &Watch, gaps: &[Gap]) -> u64 {
 mod tests {
     use super::*;
     use crate::kernel::OwnBurst;
-    use crate::timeline::{BurstSpan, CpuTimeline};
+    use crate::timeline::{Builder, BurstSpan};
     use idlewave_run::TraceMode;
     use idlewave_run::tables::EndReason;
     use idlewave_units::{Cpu, NodeId};
@@ -55,7 +55,7 @@ mod tests {
     fn a_thread_found_running_after_a_hole_ran_since_its_last_gap() {
         let (cpu, rank, daemon) = (Cpu::new(0), Pid::new(7), Pid::new(9));
         let span = |begin, end, pid| BurstSpan { begin, end, pid };
-        let spans = vec![
+        let spans = [
             span(0, 1000, rank),
             // Its switch out is missing.
             span(1000, 1100, daemon),
@@ -68,8 +68,9 @@ mod tests {
             end_reason: EndReason::Preempted,
         };
         let mut kernel = Kernel::empty(NodeId::new(0), TraceMode::Tracefs);
-        let timeline = CpuTimeline::build(spans, Vec::new(), &|_| None);
-        kernel.cpus.insert(cpu, timeline);
+        let mut timeline = Builder::default();
+        spans.into_iter().for_each(|span| timeline.burst(span));
+        kernel.cpus.insert(cpu, timeline.finish());
         kernel
             .bursts
             .insert(rank, vec![own(0, 1000), own(5000, 9000)]);
@@ -90,11 +91,8 @@ mod tests {
         );
         assert_eq!(charged, 1);
         assert_eq!(kernel.bursts_of(rank)[1].begin, 1150);
-        let pieces: Vec<_> = kernel.cpus[&cpu].pieces().iter().collect();
-        let daemon_until = pieces
-            .iter()
-            .filter(|p| p.owner == Some(daemon))
-            .map(|p| p.end);
+        let pieces = kernel.cpus[&cpu].between(0, 9000);
+        let daemon_until = pieces.filter(|p| p.owner == Some(daemon)).map(|p| p.end);
         assert_eq!(daemon_until.max(), Some(1150));
     }
 }

@@ -1,10 +1,11 @@
-//! The kernel's records of a run in the form that the analysis needs: timelines per CPU, and events
-//! of single threads.
+//! The kernel's records of a run in the form that the analysis needs: timelines of the CPUs on which
+//! watched threads ran or waited, and the events of these threads. Of all others nothing is held.
 
 use crate::ExplainError;
-use crate::timeline::{BurstSpan, CpuTimeline, InterruptSpan};
+use crate::ran::Ran;
+use crate::timeline::{Builder, BurstSpan, CpuTimeline, InterruptSpan};
 use idlewave_run::tables::{
-    Bursts, EndReason, Interrupts, Migrations, Table, TaskKind, Tasks, Wakeups,
+    Burst, Bursts, EndReason, Interrupts, Migrations, Table, TaskKind, Tasks, Wakeups,
 };
 use idlewave_run::{RunReader, TraceMode};
 use idlewave_units::{Cpu, NodeId, Pid};
@@ -20,6 +21,35 @@ pub struct OwnBurst {
     pub end_reason: EndReason,
 }
 
+impl OwnBurst {
+    fn of(row: &Burst) -> Self {
+        Self {
+            begin: row.begin_ns,
+            end: row.end_ns,
+            cpu: row.cpu,
+            end_reason: row.end_reason,
+        }
+    }
+
+    /// Whether the thread's next burst goes on with this one on another CPU, because the thread was
+    /// migrated while it ran: by the balancer, which preempts it, or by a change of its affinity, for
+    /// which it waits until the stopper has migrated and woken it.
+    fn goes_on_in(
+        &self,
+        next: &Self,
+        (node, pid): (NodeId, Pid),
+        by_stopper: &BTreeSet<(NodeId, Pid, u64)>,
+    ) -> bool {
+        let between = (node, pid, self.end)..=(node, pid, next.begin.max(self.end));
+        self.cpu != next.cpu
+            && match self.end_reason {
+                EndReason::Preempted => true,
+                EndReason::Uninterruptible => by_stopper.range(between).next().is_some(),
+                _ => false,
+            }
+    }
+}
+
 /// Kernel records of all nodes, in the order of the manifest. CPUs and thread numbers are local to
 /// a node.
 #[derive(Debug)]
@@ -31,9 +61,8 @@ pub struct Kernel {
     pub node: NodeId,
     pub mode: TraceMode,
     pub cpus: BTreeMap<Cpu, CpuTimeline>,
+    /// Of watched threads, as are wake-ups and migrations.
     pub(crate) bursts: BTreeMap<Pid, Vec<OwnBurst>>,
-    /// When each thread was woken to run, not only to be migrated.
-    pub activations: BTreeMap<Pid, Vec<u64>>,
     pub(crate) wakeups: BTreeMap<Pid, Vec<(u64, Cpu)>>,
     pub(crate) migrations: BTreeMap<Pid, Vec<(u64, Cpu)>>,
     /// Where threads that were migrated while running continued: CPU and start of the burst there.
@@ -41,97 +70,144 @@ pub struct Kernel {
 }
 
 impl Kernels {
-    /// Reads the tables of the kernel's view; all empty if there was none. Rows of nodes that the
-    /// manifest does not list are ignored.
-    pub fn read(run: &RunReader) -> Result<Self, ExplainError> {
-        let mut kernels: BTreeMap<NodeId, Kernel> = run
-            .manifest()
-            .nodes
-            .iter()
-            .map(|n| (n.node, Kernel::empty(n.node, n.trace.mode)))
+    /// Reads what matters to the watched threads from the tables of the kernel's view; all empty if
+    /// there was none. Rows of nodes that the manifest does not list are ignored.
+    pub fn read(
+        run: &RunReader,
+        tasks: &Tasks,
+        watched: impl Iterator<Item = (NodeId, Pid)>,
+        ran: &Ran,
+    ) -> Result<Self, ExplainError> {
+        let nodes = run.manifest().nodes.iter();
+        let mut kernels = Self(
+            nodes
+                .map(|n| (n.node, Kernel::empty(n.node, n.trace.mode)))
+                .collect(),
+        );
+        let watched: BTreeSet<(NodeId, Pid)> = watched
+            .filter(|(node, pid)| *pid != Pid::IDLE && kernels.0.contains_key(node))
             .collect();
-        let mut spans: BTreeMap<(NodeId, Cpu), (Vec<BurstSpan>, Vec<InterruptSpan>)> =
-            BTreeMap::new();
-        run.for_each::<Bursts>(|b| {
-            let Some(kernel) = kernels.get_mut(&b.node) else {
-                return;
-            };
-            let span = BurstSpan {
-                begin: b.begin_ns,
-                end: b.end_ns,
-                pid: b.pid,
-            };
-            spans.entry((b.node, b.cpu)).or_default().0.push(span);
-            if b.pid != Pid::IDLE {
-                kernel.bursts.entry(b.pid).or_default().push(OwnBurst {
-                    begin: b.begin_ns,
-                    end: b.end_ns,
-                    cpu: b.cpu,
-                    end_reason: b.end_reason,
-                });
-            }
-        })?;
-        let mut durations: BTreeMap<(NodeId, u32), Vec<u64>> = BTreeMap::new();
-        run.for_each::<Interrupts>(|i| {
-            durations
-                .entry((i.node, i.source))
-                .or_default()
-                .push(i.end_ns.saturating_sub(i.begin_ns));
-            let span = InterruptSpan {
-                begin: i.begin_ns,
-                end: i.end_ns,
-                source: i.source,
-                depth: i.depth,
-            };
-            spans.entry((i.node, i.cpu)).or_default().1.push(span);
-        })?;
-        // Simulated interrupts are exactly as long as recorded.
-        let measured = run.manifest().simulated.is_none();
-        let medians: BTreeMap<(NodeId, u32), u64> = durations
-            .into_iter()
-            .filter(|(_, d)| measured && d.len() >= MEDIAN_NEEDS)
-            .map(|(source, mut d)| {
-                let middle = d.len() / 2;
-                (source, *d.select_nth_unstable(middle).1)
-            })
-            .collect();
-        for ((node, cpu), (b, i)) in spans {
-            if let Some(kernel) = kernels.get_mut(&node) {
-                let timeline = CpuTimeline::build(b, i, &|s| medians.get(&(node, s)).copied());
-                kernel.cpus.insert(cpu, timeline);
+        if watched.is_empty() {
+            return Ok(kernels);
+        }
+        let by_stopper = kernels.read_wakeups(run, &stoppers(tasks), &watched)?;
+        kernels.read_migrations(run, &watched)?;
+        let mut timelines = kernels.beginning(&watched, ran);
+        kernels.read_bursts(run, &watched, &by_stopper, &mut timelines)?;
+        read_interrupts(run, &mut timelines)?;
+        for ((node, cpu), timeline) in timelines {
+            if let Some(kernel) = kernels.of_mut(node) {
+                kernel.cpus.insert(cpu, timeline.finish());
             }
         }
-        let stoppers = stoppers(&run.read::<Tasks>()?);
-        let mut by_stopper: BTreeMap<NodeId, BTreeSet<(Pid, u64)>> = BTreeMap::new();
+        Ok(kernels)
+    }
+
+    /// Reads when watched threads were woken. Returns when stoppers woke any thread.
+    fn read_wakeups(
+        &mut self,
+        run: &RunReader,
+        stoppers: &BTreeSet<(NodeId, Pid)>,
+        watched: &BTreeSet<(NodeId, Pid)>,
+    ) -> Result<BTreeSet<(NodeId, Pid, u64)>, ExplainError> {
+        let mut by_stopper = BTreeSet::new();
         run.for_each::<Wakeups>(|w| {
-            let Some(kernel) = kernels.get_mut(&w.node) else {
-                return;
-            };
             if stoppers.contains(&(w.node, w.waker)) {
-                by_stopper
-                    .entry(w.node)
-                    .or_default()
-                    .insert((w.pid, w.time_ns));
-            } else {
-                let times = kernel.activations.entry(w.pid).or_default();
-                times.push(w.time_ns);
+                by_stopper.insert((w.node, w.pid, w.time_ns));
             }
-            kernel
-                .wakeups
-                .entry(w.pid)
-                .or_default()
-                .push((w.time_ns, w.target_cpu));
+            if !watched.contains(&(w.node, w.pid)) {
+                return;
+            }
+            if let Some(kernel) = self.0.get_mut(&w.node) {
+                let list = kernel.wakeups.entry(w.pid).or_default();
+                list.push((w.time_ns, w.target_cpu));
+            }
         })?;
+        for kernel in self.0.values_mut() {
+            kernel.wakeups.values_mut().for_each(|l| l.sort_unstable());
+        }
+        Ok(by_stopper)
+    }
+
+    fn read_migrations(
+        &mut self,
+        run: &RunReader,
+        watched: &BTreeSet<(NodeId, Pid)>,
+    ) -> Result<(), ExplainError> {
         run.for_each::<Migrations>(|m| {
-            if let Some(kernel) = kernels.get_mut(&m.node) {
+            if !watched.contains(&(m.node, m.pid)) {
+                return;
+            }
+            if let Some(kernel) = self.0.get_mut(&m.node) {
                 let moves = kernel.migrations.entry(m.pid).or_default();
                 moves.push((m.time_ns, m.to));
             }
         })?;
-        for kernel in kernels.values_mut() {
-            kernel.finish(&by_stopper.remove(&kernel.node).unwrap_or_default());
+        for kernel in self.0.values_mut() {
+            kernel
+                .migrations
+                .values_mut()
+                .for_each(|l| l.sort_unstable());
         }
-        Ok(Self(kernels))
+        Ok(())
+    }
+
+    /// The timelines that are needed: of the CPUs on which watched threads ran, and of those for
+    /// which they were woken or to which they were moved, because they may have waited there.
+    fn beginning(&self, watched: &BTreeSet<(NodeId, Pid)>, ran: &Ran) -> Timelines {
+        let mut timelines = Timelines::new();
+        for &(node, pid) in watched {
+            let ran_on = ran
+                .thread(node, pid)
+                .into_iter()
+                .flat_map(|t| t.cpus.iter());
+            let kernel = &self.0[&node];
+            let lists = [&kernel.wakeups, &kernel.migrations];
+            let waited = lists
+                .into_iter()
+                .filter_map(|list| list.get(&pid))
+                .flatten();
+            for cpu in ran_on.chain(waited.map(|(_, cpu)| *cpu)) {
+                timelines.entry((node, cpu)).or_default();
+            }
+        }
+        timelines
+    }
+
+    fn read_bursts(
+        &mut self,
+        run: &RunReader,
+        watched: &BTreeSet<(NodeId, Pid)>,
+        by_stopper: &BTreeSet<(NodeId, Pid, u64)>,
+        timelines: &mut Timelines,
+    ) -> Result<(), ExplainError> {
+        let mut before: BTreeMap<(NodeId, Pid), OwnBurst> = BTreeMap::new();
+        let mut rows = run.in_order::<Bursts>(|b| b.begin_ns)?;
+        while let Some(row) = rows.next_row()? {
+            let here = timelines.get_mut(&(row.node, row.cpu));
+            if row.pid != Pid::IDLE {
+                let burst = OwnBurst::of(&row);
+                let thread = (row.node, row.pid);
+                let last = before.insert(thread, burst);
+                let goes_on = last.is_some_and(|last| last.goes_on_in(&burst, thread, by_stopper));
+                if let Some(kernel) = self.0.get_mut(&row.node) {
+                    if goes_on && here.is_some() {
+                        kernel.continued.insert((row.cpu, row.begin_ns));
+                    }
+                    if watched.contains(&thread) {
+                        kernel.bursts.entry(row.pid).or_default().push(burst);
+                    }
+                }
+            }
+            if let Some(timeline) = here {
+                timeline.burst(BurstSpan {
+                    begin: row.begin_ns,
+                    end: row.end_ns,
+                    pid: row.pid,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Whether nothing was recorded of this node although another one was recorded: see
@@ -149,6 +225,12 @@ impl Kernels {
     pub fn of_mut(&mut self, node: NodeId) -> Option<&mut Kernel> {
         self.0.get_mut(&node)
     }
+    /// Keeps only which nodes there are and how they were traced.
+    pub(crate) fn forget_records(&mut self) {
+        for kernel in self.0.values_mut() {
+            *kernel = Kernel::empty(kernel.node, kernel.mode);
+        }
+    }
     /// All, in order of nodes.
     pub fn iter(&self) -> impl Iterator<Item = &Kernel> {
         self.0.values()
@@ -162,25 +244,10 @@ impl Kernel {
             mode,
             cpus: BTreeMap::new(),
             bursts: BTreeMap::new(),
-            activations: BTreeMap::new(),
             wakeups: BTreeMap::new(),
             migrations: BTreeMap::new(),
             continued: BTreeSet::new(),
         }
-    }
-
-    fn finish(&mut self, by_stopper: &BTreeSet<(Pid, u64)>) {
-        for own in self.bursts.values_mut() {
-            own.sort_by_key(|b| (b.begin, b.end));
-        }
-        for list in self
-            .wakeups
-            .values_mut()
-            .chain(self.migrations.values_mut())
-        {
-            list.sort_unstable();
-        }
-        self.continued = continued(&self.bursts, by_stopper);
     }
 
     /// Whether every switch and interrupt of the traced CPUs was recorded (except counted losses).
@@ -209,18 +276,6 @@ impl Kernel {
         let first = list.partition_point(|m| m.0 < begin);
         list[first..].iter().copied().take_while(move |m| m.0 < end)
     }
-    /// The thread other than idle that had `cpu` longest in `begin..end`.
-    pub fn dominating(&self, cpu: Cpu, begin: u64, end: u64) -> Option<Pid> {
-        let mut time: BTreeMap<Pid, u64> = BTreeMap::new();
-        for piece in self.cpus.get(&cpu)?.between(begin, end) {
-            if let Some(pid) = piece.owner.filter(|&p| p != Pid::IDLE) {
-                *time.entry(pid).or_default() += piece.end - piece.begin;
-            }
-        }
-        time.into_iter()
-            .max_by_key(|&(pid, t)| (t, std::cmp::Reverse(pid)))
-            .map(|(pid, _)| pid)
-    }
 }
 
 /// The kernel threads that migrate running threads (`migration/N`, `kernel/sched/core.c`).
@@ -232,31 +287,61 @@ fn stoppers(tasks: &Tasks) -> BTreeSet<(NodeId, Pid)> {
         .collect()
 }
 
-/// Where threads continued that were migrated while running: by the balancer, which preempts them,
-/// or by a change of their affinity, for which they wait until the stopper has migrated and woken
-/// them.
-fn continued(
-    bursts: &BTreeMap<Pid, Vec<OwnBurst>>,
-    by_stopper: &BTreeSet<(Pid, u64)>,
-) -> BTreeSet<(Cpu, u64)> {
-    let mut out = BTreeSet::new();
-    for (&pid, own) in bursts {
-        for pair in own.windows(2) {
-            let (before, after) = (pair[0], pair[1]);
-            let ran_on = match before.end_reason {
-                EndReason::Preempted => true,
-                EndReason::Uninterruptible => by_stopper
-                    .range((pid, before.end)..=(pid, after.begin))
-                    .next()
-                    .is_some(),
-                _ => false,
+/// When threads were woken to run, not only to be migrated.
+pub(crate) fn for_each_activation(
+    run: &RunReader,
+    tasks: &Tasks,
+    mut visit: impl FnMut(NodeId, Pid, u64),
+) -> Result<(), ExplainError> {
+    let stoppers = stoppers(tasks);
+    run.for_each::<Wakeups>(|w| {
+        if !stoppers.contains(&(w.node, w.waker)) {
+            visit(w.node, w.pid, w.time_ns);
+        }
+    })?;
+    Ok(())
+}
+
+/// Timelines while they are made.
+type Timelines = BTreeMap<(NodeId, Cpu), Builder>;
+
+/// Lays the interrupts over the bursts.
+fn read_interrupts(run: &RunReader, timelines: &mut Timelines) -> Result<(), ExplainError> {
+    // Simulated interrupts are exactly as long as recorded.
+    let medians = match run.manifest().simulated {
+        None => medians(run)?,
+        Some(_) => BTreeMap::new(),
+    };
+    let mut rows = run.in_order::<Interrupts>(|i| i.begin_ns)?;
+    while let Some(row) = rows.next_row()? {
+        if let Some(timeline) = timelines.get_mut(&(row.node, row.cpu)) {
+            let span = InterruptSpan {
+                begin: row.begin_ns,
+                end: row.end_ns,
+                source: row.source,
+                depth: row.depth,
             };
-            if ran_on && before.cpu != after.cpu {
-                out.insert((after.cpu, after.begin));
-            }
+            timeline.interrupt(span, medians.get(&(row.node, row.source)).copied());
         }
     }
-    out
+    Ok(())
+}
+
+/// Median durations of the sources of interrupts, as far as they are meaningful.
+fn medians(run: &RunReader) -> Result<BTreeMap<(NodeId, u32), u64>, ExplainError> {
+    let mut durations: BTreeMap<(NodeId, u32), Vec<u64>> = BTreeMap::new();
+    run.for_each::<Interrupts>(|i| {
+        let of_source = durations.entry((i.node, i.source)).or_default();
+        of_source.push(i.end_ns.saturating_sub(i.begin_ns));
+    })?;
+    let enough = durations
+        .into_iter()
+        .filter(|(_, d)| d.len() >= MEDIAN_NEEDS);
+    let median = |mut d: Vec<u64>| {
+        let middle = d.len() / 2;
+        *d.select_nth_unstable(middle).1
+    };
+    Ok(enough.map(|(source, d)| (source, median(d))).collect())
 }
 
 /// With fewer interrupts the median is not meaningful.
@@ -274,7 +359,7 @@ mod tests {
             cpu: Cpu::new(cpu),
             end_reason,
         };
-        let own = vec![
+        let own = [
             burst(0, 100, EndReason::Preempted),
             burst(1, 200, EndReason::Uninterruptible),
             // Woken by the stopper at 220.
@@ -285,12 +370,11 @@ mod tests {
             // Preempted, but not moved.
             burst(0, 600, EndReason::Exited),
         ];
-        let pid = Pid::new(7);
-        let found = continued(
-            &BTreeMap::from([(pid, own)]),
-            &BTreeSet::from([(pid, 220), (Pid::new(8), 320)]),
-        );
-        let expected = [(Cpu::new(0), 300), (Cpu::new(1), 200)];
-        assert_eq!(found.into_iter().collect::<Vec<_>>(), expected);
+        let thread = (NodeId::new(0), Pid::new(7));
+        let by_stopper = [(7, 220), (8, 320)].map(|(pid, time)| (thread.0, Pid::new(pid), time));
+        let by_stopper = BTreeSet::from(by_stopper);
+        let goes_on = |pair: &[OwnBurst]| pair[0].goes_on_in(&pair[1], thread, &by_stopper);
+        let found: Vec<_> = own.windows(2).map(goes_on).collect();
+        assert_eq!(found, [true, true, false, false, false]);
     }
 }

@@ -117,25 +117,37 @@ pub fn read_series(
     Ok(series)
 }
 
-/// How long each rank took from when it could start to its arrival, per iteration from the second
-/// on: the length of the step if this rank alone determined it.
-fn local_steps(series: &[RankSeries], waits: &WaitsFor) -> Vec<Vec<u64>> {
-    let ranks = series.len();
-    let iterations = series.first().map_or(0, |s| s.arrival.len());
-    let mut out: Vec<Vec<u64>> = vec![Vec::with_capacity(iterations.saturating_sub(1)); ranks];
-    for k in 1..iterations {
-        let all = series.iter().map(|s| s.arrival[k - 1]).max().unwrap_or(0);
-        for (r, steps) in out.iter_mut().enumerate() {
-            let ready = if waits.is_global() {
-                all
-            } else {
-                let arrivals = waits.of(r).map(|j| series[j].arrival[k - 1]);
-                arrivals.max().unwrap_or(0)
-            };
-            steps.push(series[r].arrival[k].saturating_sub(ready));
+/// When the last rank arrived, per iteration.
+fn last_arrivals(series: &[RankSeries]) -> Vec<u64> {
+    let mut last = vec![0; series.first().map_or(0, |s| s.arrival.len())];
+    for s in series {
+        for (last, &arrival) in last.iter_mut().zip(&s.arrival) {
+            *last = arrival.max(*last);
         }
     }
-    out
+    last
+}
+
+/// How long a rank took from when it could start to its arrival, per iteration from the second on:
+/// the length of the step if this rank alone determined it. `last` has the last arrivals, if all
+/// ranks wait for all.
+fn local_steps(
+    series: &[RankSeries],
+    rank: usize,
+    waits: &WaitsFor,
+    last: Option<&[u64]>,
+) -> Vec<u64> {
+    let ready = |k: usize| match last {
+        Some(last) => last[k],
+        None => waits
+            .of(rank)
+            .map(|j| series[j].arrival[k])
+            .max()
+            .unwrap_or(0),
+    };
+    let own = series[rank].arrival.iter().skip(1).enumerate();
+    own.map(|(before, arrival)| arrival.saturating_sub(ready(before)))
+        .collect()
 }
 
 /// Undisturbed durations of every rank.
@@ -148,16 +160,18 @@ struct Usual {
 
 impl Usual {
     fn of(series: &[RankSeries], waits: &WaitsFor) -> Self {
-        let steps = local_steps(series, waits);
-        let steps = steps.iter().zip(series);
+        let last = waits.is_global().then(|| last_arrivals(series));
+        // Rank by rank: those of a long run are large.
+        let steps = series.iter().enumerate().map(|(rank, s)| {
+            let steps = local_steps(series, rank, waits, last.as_deref());
+            Reference::of(&s.arrival[1..], &steps)
+        });
         let computations = series.iter().map(|s| {
             let durations: Vec<u64> = s.begin.iter().zip(&s.arrival).map(|(b, a)| a - b).collect();
             Reference::of(&s.arrival, &durations)
         });
         Self {
-            steps: steps
-                .map(|(steps, s)| Reference::of(&s.arrival[1..], steps))
-                .collect(),
+            steps: steps.collect(),
             computations: computations.collect(),
         }
     }

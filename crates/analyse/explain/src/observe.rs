@@ -6,6 +6,7 @@ use crate::edges::{Extra, Gap, GapMatcher};
 use crate::holes;
 use crate::kernel::Kernels;
 use crate::program::Recorded;
+use crate::ran::Ran;
 use crate::strikes::{Strike, is_thread, strikes};
 use crate::watch::{Charge, Charger, Watch};
 use crate::watched::{gaps, is_recorded, throttled_nodes, watches};
@@ -15,6 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What was taken from each watched thread.
 pub struct Observed {
+    /// Who ran.
+    pub ran: Ran,
     /// The kernel records.
     pub kernels: Kernels,
     /// Names.
@@ -43,9 +46,12 @@ pub fn observe(run: &RunReader, stop: &AtomicBool) -> Result<Observed, ExplainEr
         false => Ok(()),
     };
     let manifest = run.manifest();
-    let mut kernels = Kernels::read(run)?;
-    checked()?;
     let tasks = run.read::<Tasks>()?;
+    let ran = Ran::read(run)?;
+    checked()?;
+    let watches = watches(manifest, &tasks, &ran);
+    let mut kernels = Kernels::read(run, &tasks, watches.iter().map(Watch::thread), &ran)?;
+    checked()?;
     let mut catalog = Catalog::new(&tasks, &run.read::<Sources>()?);
     let mut losses = manifest.losses.clone();
     if manifest.state != RunState::Complete {
@@ -57,7 +63,6 @@ pub fn observe(run: &RunReader, stop: &AtomicBool) -> Result<Observed, ExplainEr
         );
     }
 
-    let watches = watches(run, &tasks, &kernels)?;
     let gaps = gaps(run, &watches)?;
     let recorded = Recorded::read(run, &mut losses)?;
     // Those of the first recorded phase, like the program itself.
@@ -126,6 +131,7 @@ pub fn observe(run: &RunReader, stop: &AtomicBool) -> Result<Observed, ExplainEr
     let extras = matcher.extras(&modes, &mut catalog, event_ns);
     checked()?;
     Ok(Observed {
+        ran,
         kernels,
         catalog,
         losses,

@@ -3,6 +3,7 @@
 
 use crate::catalog::Catalog;
 use crate::kernel::Kernel;
+use crate::ran::Ran;
 use idlewave_run::SourceKind;
 use idlewave_run::tables::{Table, TaskKind, Tasks};
 use idlewave_units::Pid;
@@ -15,6 +16,7 @@ const TOP: usize = 10;
 /// idlewave itself: name, nanoseconds; largest first. `None` unless every switch was traced.
 pub(crate) fn top_others(
     kernel: &Kernel,
+    ran: &Ran,
     tasks: &Tasks,
     catalog: &mut Catalog,
 ) -> Option<Vec<(String, u64)>> {
@@ -27,15 +29,14 @@ pub(crate) fn top_others(
         .map(|task| task.pid)
         .collect();
     let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
-    for (&pid, bursts) in &kernel.bursts {
+    for (pid, thread) in ran.on(kernel.node) {
         let source = catalog.thread(kernel.node, pid);
         let other = matches!(
             catalog.kind(source),
             SourceKind::Task | SourceKind::KernelThread
         );
         if other && !of_program.contains(&pid) {
-            let ran: u64 = bursts.iter().map(|b| b.end.saturating_sub(b.begin)).sum();
-            *by_name.entry(catalog.name(source).to_owned()).or_default() += ran;
+            *by_name.entry(catalog.name(source).to_owned()).or_default() += thread.time;
         }
     }
     let mut top: Vec<(String, u64)> = by_name.into_iter().filter(|(_, ns)| *ns > 0).collect();

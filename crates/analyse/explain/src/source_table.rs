@@ -79,6 +79,11 @@ impl SourceTable {
         self.sums.entry(source).or_default();
     }
 
+    /// Whether the times at which a source's threads were woken tell something about its row.
+    pub fn wants_activations(&self, source: SourceId, catalog: &Catalog) -> bool {
+        recurs_as_woken(catalog.kind(source)) && self.sums.contains_key(&source)
+    }
+
     /// The rows, most time lost by all ranks first; unexplained always has one. `strikes` are those
     /// of the whole recording, for lengths and periods; `woken` has the times at which threads were
     /// woken, in any order.
@@ -185,7 +190,7 @@ fn period(kind: SourceKind, strikes: &[Strike], woken: &[&[u64]]) -> Option<Peri
         by_cpu.entry((s.node, s.cpu)).or_default().push(s.begin);
         by_node.entry(s.node).or_default().push(s.begin);
     }
-    let thread = matches!(kind, SourceKind::Task | SourceKind::Recorder);
+    let thread = recurs_as_woken(kind);
     if let Some(found) = strongest(&mut woken.iter().copied()).filter(|_| thread) {
         return Some(found);
     }
@@ -198,6 +203,11 @@ fn period(kind: SourceKind, strikes: &[Strike], woken: &[&[u64]]) -> Option<Peri
         }
     }
     strongest(&mut by_cpu.values().map(Vec::as_slice))
+}
+
+/// Whether the source is one thread or several that recur as one, wherever they run.
+fn recurs_as_woken(kind: SourceKind) -> bool {
+    matches!(kind, SourceKind::Task | SourceKind::Recorder)
 }
 
 fn detail(catalog: &Catalog, id: SourceId) -> Option<String> {

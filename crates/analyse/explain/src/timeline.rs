@@ -3,7 +3,9 @@
 //! Nested time belongs to the innermost (NMI over interrupt over softirq over thread), as in the
 //! kernel's osnoise tracer and in LTTng-noise (Morari et al., IPDPS 2011).
 
+use crate::spans::{Cursor, Span, Spans};
 use idlewave_units::Pid;
+use std::collections::BTreeMap;
 
 /// Who had the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,216 +66,240 @@ const OPEN_TOO_LONG: u64 = 50;
 /// Below this, a long interrupt counts as real work: handlers vary by some microseconds.
 const OPEN_AT_LEAST: u64 = 20_000;
 
-/// The flattened timeline of one CPU, in order of time, without overlaps; unrecorded stretches
-/// between first and last are [`Actor::Unknown`].
+/// Stands for [`Actor::Hypervisor`] among the sources of interrupts.
+const HYPERVISOR: u32 = u32::MAX;
+
+/// Makes the timeline of one CPU of its records.
+#[derive(Debug, Default)]
+pub struct Builder {
+    bursts: Spans,
+    interrupts: Net,
+}
+
+impl Builder {
+    /// Adds a burst. They come in order of their begin; what overlaps the burst before it is cut.
+    pub fn burst(&mut self, burst: BurstSpan) {
+        self.bursts.push(burst.begin, burst.end, burst.pid.get());
+    }
+
+    /// Adds an interrupt. They come in order of their begin. `median` is the median duration of its
+    /// source; `None` if too few are known.
+    pub fn interrupt(&mut self, interrupt: InterruptSpan, median: Option<u64>) {
+        self.interrupts.add(interrupt, median);
+    }
+
+    /// The timeline, after the last record.
+    pub fn finish(self) -> CpuTimeline {
+        CpuTimeline {
+            bursts: self.bursts,
+            interrupts: self.interrupts.finish(),
+            filled: BTreeMap::new(),
+        }
+    }
+}
+
+/// The timeline of one CPU: bursts with the interrupts laid over them, and holes between them, as
+/// they are asked for. Unrecorded stretches between first and last are [`Actor::Unknown`].
 #[derive(Clone, Debug, Default)]
 pub struct CpuTimeline {
-    pieces: Vec<Piece>,
+    bursts: Spans,
+    /// Without nested ones.
+    interrupts: Spans,
+    /// Holes given to a thread: end and thread, by begin.
+    filled: BTreeMap<u64, (u64, Pid)>,
 }
 
 impl CpuTimeline {
-    /// Flattens the records. `median` gives the median net duration of a source of interrupts;
-    /// `None` if too few are known.
-    pub fn build(
-        mut bursts: Vec<BurstSpan>,
-        mut interrupts: Vec<InterruptSpan>,
-        median: &dyn Fn(u32) -> Option<u64>,
-    ) -> Self {
-        bursts.sort_by_key(|b| (b.begin, b.end, b.pid));
-        interrupts.sort_by_key(|i| (i.begin, i.depth, std::cmp::Reverse(i.end), i.source));
-        let nested = net_interrupts(&interrupts, median);
-        Self {
-            pieces: lay_over(&bursts, &nested),
-        }
-    }
-
-    /// All pieces.
-    pub fn pieces(&self) -> &[Piece] {
-        &self.pieces
-    }
-
     /// The unrecorded stretch that ends at `end`, if there is one.
     pub fn hole_before(&self, end: u64) -> Option<(u64, u64)> {
-        let place = self.pieces.binary_search_by_key(&end, |p| p.end).ok()?;
-        let piece = self.pieces[place];
-        (piece.actor == Actor::Unknown).then_some((piece.begin, piece.end))
+        let last = self.between(end.checked_sub(1)?, end).next()?;
+        if last.actor != Actor::Unknown {
+            return None;
+        }
+        let filled = self.filled.range(..end).next_back();
+        let before = [self.bursts.before(end), self.interrupts.before(end)];
+        let ends = before.iter().flatten().map(|span| span.end);
+        let begin = ends.chain(filled.map(|(_, (end, _))| *end)).max()?;
+        Some((begin, end))
     }
 
     /// The thread that had the CPU right before `time`, or was interrupted there.
     pub fn owner_before(&self, time: u64) -> Option<Pid> {
-        let place = self.pieces.binary_search_by_key(&time, |p| p.end).ok()?;
-        self.pieces[place].owner
+        self.between(time.checked_sub(1)?, time).next()?.owner
     }
 
     /// Assigns the rest of the unrecorded stretch that ends at `end` to the thread that had the CPU
     /// from `from` on, as known from elsewhere.
     pub fn give_hole(&mut self, from: u64, end: u64, pid: Pid) {
-        let Ok(place) = self.pieces.binary_search_by_key(&end, |p| p.end) else {
-            return;
-        };
-        let hole = self.pieces[place];
-        if hole.actor != Actor::Unknown || from >= end {
-            return;
-        }
-        let from = from.max(hole.begin);
-        self.pieces[place] = Piece {
-            begin: from,
-            actor: Actor::Thread(pid),
-            owner: Some(pid),
-            ..hole
-        };
-        if hole.begin < from {
-            self.pieces.insert(place, Piece { end: from, ..hole });
+        match self.hole_before(end) {
+            Some((begin, _)) if from < end => {
+                self.filled.insert(from.max(begin), (end, pid));
+            }
+            _ => {}
         }
     }
 
     /// The pieces of `begin..end`, cut to it; time outside the recording is [`Actor::Unknown`].
     pub fn between(&self, begin: u64, end: u64) -> impl Iterator<Item = Piece> + '_ {
-        let first = self.pieces.partition_point(|p| p.end <= begin);
-        let inside = self.pieces[first..]
-            .iter()
-            .take_while(move |p| p.begin < end);
-        let covered_from = inside.clone().next().map_or(end, |p| p.begin.max(begin));
-        let covered_to = inside.clone().last().map_or(end, |p| p.end.min(end));
-        let unknown = |begin: u64, end: u64| {
-            (begin < end).then_some(Piece {
-                begin,
-                end,
-                actor: Actor::Unknown,
-                owner: None,
-            })
+        Pieces {
+            of: self,
+            burst: self.bursts.ending_after(begin),
+            interrupt: self.interrupts.ending_after(begin),
+            now: begin,
+            end,
+        }
+    }
+}
+
+/// The pieces of a stretch of a timeline.
+struct Pieces<'a> {
+    of: &'a CpuTimeline,
+    burst: Cursor<'a>,
+    interrupt: Cursor<'a>,
+    now: u64,
+    end: u64,
+}
+
+impl Pieces<'_> {
+    /// What is known of the hole from `now` on, and how long that is so, `until` at most.
+    fn hole(&self, until: u64) -> (u64, Actor, Option<Pid>) {
+        let filled = self.of.filled.range(..=self.now).next_back();
+        if let Some((_, &(end, pid))) = filled.filter(|(_, (end, _))| *end > self.now) {
+            return (end.min(until), Actor::Thread(pid), Some(pid));
+        }
+        let next = self.of.filled.range(self.now..).next();
+        let until = next.map_or(until, |(&begin, _)| begin.min(until));
+        (until, Actor::Unknown, None)
+    }
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        if self.now >= self.end {
+            return None;
+        }
+        let begin = self.now;
+        self.burst.skip_to(begin);
+        self.interrupt.skip_to(begin);
+        let (burst, interrupt) = (self.burst.span(), self.interrupt.span());
+        let (end, actor, owner) = match (interrupt, burst) {
+            (Some(i), burst) if i.begin <= begin => {
+                // That of its begin: a burst that begins during it was not interrupted by it.
+                let covers = |burst: &Span| burst.begin <= i.begin;
+                let owner = burst.filter(covers);
+                let owner = owner.or_else(|| self.of.bursts.around(i.begin));
+                let actor = match i.value {
+                    HYPERVISOR => Actor::Hypervisor,
+                    source => Actor::Interrupt(source),
+                };
+                (i.end, actor, owner.map(|b| Pid::new(b.value)))
+            }
+            (interrupt, burst) => {
+                let until = interrupt.map_or(self.end, |i| i.begin);
+                match burst {
+                    Some(b) if b.begin <= begin => {
+                        let pid = Pid::new(b.value);
+                        (b.end.min(until), Actor::Thread(pid), Some(pid))
+                    }
+                    _ => self.hole(burst.map_or(until, |b| b.begin.min(until)).min(self.end)),
+                }
+            }
         };
-        unknown(begin, covered_from)
-            .into_iter()
-            .chain(inside.map(move |p| Piece {
-                begin: p.begin.max(begin),
-                end: p.end.min(end),
-                ..*p
-            }))
-            .chain(unknown(covered_to, end))
+        let end = end.min(self.end);
+        self.now = end;
+        Some(Piece {
+            begin,
+            end,
+            actor,
+            owner,
+        })
     }
 }
 
 /// Net stretches of interrupts, without nested ones.
-fn net_interrupts(sorted: &[InterruptSpan], median: &dyn Fn(u32) -> Option<u64>) -> Vec<Piece> {
-    let mut out = Vec::with_capacity(sorted.len());
-    let mut open: Vec<(u64, u32)> = Vec::new();
-    let mut now = 0;
-    let mut emit = |from: u64, to: u64, source: u32| {
+#[derive(Debug, Default)]
+struct Net {
+    out: Spans,
+    /// Interrupts that are open at `now`, outermost first.
+    open: Vec<Open>,
+    now: u64,
+    /// The last ones, if they begin at the same time: the outermost comes first then.
+    tied: Vec<(InterruptSpan, Option<u64>)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    end: u64,
+    source: u32,
+    median: Option<u64>,
+}
+
+impl Net {
+    fn add(&mut self, next: InterruptSpan, median: Option<u64>) {
+        if self
+            .tied
+            .first()
+            .is_some_and(|(t, _)| t.begin != next.begin)
+        {
+            self.enter_tied();
+        }
+        self.tied.push((next, median));
+    }
+
+    fn enter_tied(&mut self) {
+        let mut tied = std::mem::take(&mut self.tied);
+        tied.sort_by_key(|(i, _)| (i.depth, std::cmp::Reverse(i.end), i.source));
+        for (next, median) in tied.drain(..) {
+            self.leave_until(next.begin);
+            if let Some(&parent) = self.open.last() {
+                self.emit(next.begin, parent);
+            }
+            self.now = self.now.max(next.begin);
+            // A nested one cannot outlast its parent; if a hole makes it seem so, the parent wins.
+            let end = self.open.last().map_or(next.end, |p| next.end.min(p.end));
+            // No run has that many sources.
+            let source = next.source.min(HYPERVISOR - 1);
+            self.open.push(Open {
+                end,
+                source,
+                median,
+            });
+        }
+        self.tied = tied;
+    }
+
+    /// Leaves those that end up to `time`, innermost first.
+    fn leave_until(&mut self, time: u64) {
+        while let Some(&last) = self.open.last().filter(|last| last.end <= time) {
+            self.emit(last.end, last);
+            self.open.pop();
+        }
+    }
+
+    /// `of` ran from `now` until `to`.
+    fn emit(&mut self, to: u64, of: Open) {
+        let from = self.now;
         if from >= to {
             return;
         }
-        let piece = |begin, end, actor| Piece {
-            begin,
-            end,
-            actor,
-            owner: None,
-        };
-        match median(source) {
+        self.now = to;
+        match of.median {
             Some(m) if to - from > OPEN_AT_LEAST && to - from > m.saturating_mul(OPEN_TOO_LONG) => {
                 let real = from + m.max(1);
-                out.push(piece(from, real, Actor::Interrupt(source)));
-                out.push(piece(real, to, Actor::Hypervisor));
+                self.out.push(from, real, of.source);
+                self.out.push(real, to, HYPERVISOR);
             }
-            _ => out.push(piece(from, to, Actor::Interrupt(source))),
+            _ => self.out.push(from, to, of.source),
         }
-    };
-    for next in sorted {
-        while let Some(&(end, source)) = open.last() {
-            if end > next.begin {
-                break;
-            }
-            emit(now, end, source);
-            now = now.max(end);
-            open.pop();
-        }
-        if let Some(&(_, source)) = open.last() {
-            emit(now, next.begin, source);
-        }
-        now = now.max(next.begin);
-        // A nested one cannot outlast its parent; if a hole makes it seem so, the parent wins.
-        let end = open
-            .last()
-            .map_or(next.end, |&(parent, _)| next.end.min(parent));
-        open.push((end, next.source));
     }
-    while let Some((end, source)) = open.pop() {
-        emit(now, end, source);
-        now = now.max(end);
-    }
-    out
-}
 
-/// Bursts without the interrupts in them, with holes marked.
-fn lay_over(bursts: &[BurstSpan], interrupts: &[Piece]) -> Vec<Piece> {
-    let mut out: Vec<Piece> = Vec::with_capacity(bursts.len() + 2 * interrupts.len());
-    let mut next = interrupts.iter().copied().peekable();
-    let mut now: Option<u64> = None;
-    let push = |out: &mut Vec<Piece>, begin: u64, end: u64, actor, owner| {
-        if begin < end {
-            out.push(Piece {
-                begin,
-                end,
-                actor,
-                owner,
-            });
-        }
-    };
-    // A stretch outside all bursts: interrupts are known there, the thread is not.
-    let hole = |out: &mut Vec<Piece>,
-                next: &mut std::iter::Peekable<std::iter::Copied<std::slice::Iter<'_, Piece>>>,
-                from: u64,
-                to: u64|
-     -> u64 {
-        let mut at = from;
-        while let Some(i) = next.next_if(|i: &Piece| i.begin < to) {
-            push(out, at, i.begin, Actor::Unknown, None);
-            push(out, i.begin.max(at), i.end, i.actor, None);
-            at = at.max(i.end);
-        }
-        push(out, at, to, Actor::Unknown, None);
-        at.max(to)
-    };
-    for burst in bursts {
-        let start = match now {
-            // Before the first burst: start with the first interrupt, if it is earlier.
-            None => next
-                .peek()
-                .map_or(burst.begin, |i| i.begin.min(burst.begin)),
-            Some(at) => at,
-        };
-        let mut at = if start < burst.begin {
-            hole(&mut out, &mut next, start, burst.begin)
-        } else {
-            start
-        };
-        while let Some(i) = next.next_if(|i| i.begin < burst.end) {
-            push(
-                &mut out,
-                at.max(burst.begin),
-                i.begin,
-                Actor::Thread(burst.pid),
-                Some(burst.pid),
-            );
-            push(&mut out, i.begin.max(at), i.end, i.actor, Some(burst.pid));
-            at = at.max(i.end);
-        }
-        push(
-            &mut out,
-            at,
-            burst.end,
-            Actor::Thread(burst.pid),
-            Some(burst.pid),
-        );
-        now = Some(at.max(burst.end));
+    fn finish(mut self) -> Spans {
+        self.enter_tied();
+        self.leave_until(u64::MAX);
+        self.out
     }
-    for i in next {
-        let at = now.unwrap_or(i.begin);
-        push(&mut out, at, i.begin, Actor::Unknown, None);
-        push(&mut out, i.begin.max(at), i.end, i.actor, None);
-        now = Some(at.max(i.end));
-    }
-    out
 }
 
 #[cfg(test)]
@@ -296,13 +322,23 @@ mod tests {
             depth,
         }
     }
-    fn build(bursts: &[BurstSpan], interrupts: &[InterruptSpan]) -> CpuTimeline {
-        CpuTimeline::build(bursts.to_vec(), interrupts.to_vec(), &|_| None)
+    fn build(
+        bursts: &[BurstSpan],
+        interrupts: &[InterruptSpan],
+        median: Option<u64>,
+    ) -> CpuTimeline {
+        let (mut bursts, mut interrupts) = (bursts.to_vec(), interrupts.to_vec());
+        bursts.sort_by_key(|b| b.begin);
+        interrupts.sort_by_key(|i| i.begin);
+        let mut out = Builder::default();
+        bursts.into_iter().for_each(|b| out.burst(b));
+        interrupts
+            .into_iter()
+            .for_each(|i| out.interrupt(i, median));
+        out.finish()
     }
-    fn text(timeline: &CpuTimeline) -> Vec<String> {
-        timeline
-            .pieces()
-            .iter()
+    fn text(pieces: impl Iterator<Item = Piece>) -> Vec<String> {
+        pieces
             .map(|p| {
                 let actor = match p.actor {
                     Actor::Thread(pid) => format!("t{pid}"),
@@ -325,9 +361,10 @@ mod tests {
                 irq(25, 30, 3, 2),
                 irq(60, 70, 1, 0),
             ],
+            None,
         );
         assert_eq!(
-            text(&timeline),
+            text(timeline.between(0, 100)),
             [
                 "0-10 t7",
                 "10-20 i1",
@@ -344,22 +381,23 @@ mod tests {
 
     #[test]
     fn a_hole_between_bursts_is_unknown_but_its_interrupts_are_known() {
-        let timeline = build(&[burst(10, 20, 1), burst(40, 50, 2)], &[irq(25, 30, 9, 0)]);
+        let bursts = [burst(10, 20, 1), burst(40, 50, 2)];
+        let timeline = build(&bursts, &[irq(25, 30, 9, 0)], None);
         assert_eq!(
-            text(&timeline),
+            text(timeline.between(10, 50)),
             ["10-20 t1", "20-25 ?", "25-30 i9", "30-40 ?", "40-50 t2"]
         );
     }
 
     #[test]
     fn an_interrupt_open_fifty_times_too_long_is_a_hypervisor_gap() {
-        let timeline = CpuTimeline::build(
-            vec![burst(0, 2_000_000, 1)],
-            vec![irq(1_000, 1_001_000, 4, 0)],
-            &|_| Some(5_000),
+        let timeline = build(
+            &[burst(0, 2_000_000, 1)],
+            &[irq(1_000, 1_001_000, 4, 0)],
+            Some(5_000),
         );
         assert_eq!(
-            text(&timeline),
+            text(timeline.between(0, 2_000_000)),
             [
                 "0-1000 t1",
                 "1000-6000 i4",
@@ -371,7 +409,8 @@ mod tests {
 
     #[test]
     fn the_end_of_a_hole_can_be_given_to_a_thread() {
-        let mut timeline = build(&[burst(10, 20, 1), burst(40, 50, 2)], &[]);
+        let mut timeline = build(&[burst(10, 20, 1), burst(40, 50, 2)], &[], None);
+        let text = |timeline: &CpuTimeline| text(timeline.between(10, 50));
         assert_eq!(timeline.hole_before(40), Some((20, 40)));
         assert_eq!(timeline.hole_before(20), None);
         timeline.give_hole(25, 40, Pid::new(2));
@@ -388,7 +427,7 @@ mod tests {
 
     #[test]
     fn what_lies_outside_the_recording_is_unknown() {
-        let timeline = build(&[burst(100, 200, 1)], &[]);
+        let timeline = build(&[burst(100, 200, 1)], &[], None);
         let cut: Vec<_> = timeline
             .between(50, 250)
             .map(|p| (p.begin, p.end, p.actor))
@@ -401,34 +440,96 @@ mod tests {
                 (200, 250, Actor::Unknown)
             ]
         );
-        assert_eq!(build(&[], &[]).between(5, 9).count(), 1);
+        assert_eq!(build(&[], &[], None).between(5, 9).count(), 1);
+    }
+
+    /// What a nanosecond is, by looking through all records.
+    fn plainly(
+        bursts: &[BurstSpan],
+        interrupts: &[InterruptSpan],
+        time: u64,
+    ) -> (Actor, Option<Pid>) {
+        let around = |begin: u64, end: u64, time: u64| begin <= time && time < end;
+        let burst = |time| {
+            bursts
+                .iter()
+                .find(|b| around(b.begin, b.end, time))
+                .map(|b| b.pid)
+        };
+        let open = interrupts.iter().filter(|i| around(i.begin, i.end, time));
+        match open.max_by_key(|i| i.depth) {
+            Some(i) => (Actor::Interrupt(i.source), burst(time)),
+            None => match burst(time) {
+                Some(pid) => (Actor::Thread(pid), Some(pid)),
+                None => (Actor::Unknown, None),
+            },
+        }
     }
 
     proptest! {
+        // Interrupts nest and lie within one burst or hole, as on a CPU.
         #[test]
-        fn pieces_tile_any_window_exactly(
-            cuts in proptest::collection::vec(1u64..50, 1..20),
-            interrupts in proptest::collection::vec((0u64..600, 1u64..80, 0u32..4), 0..20),
-            window in (0u64..700, 1u64..300),
+        fn every_nanosecond_has_the_innermost_actor_and_its_owner(
+            parts in prop::collection::vec(
+                (10_u64..60, any::<bool>(), prop::collection::vec((0_u64..60, 1_u64..60, 0_u32..4), 0..4)),
+                1..12,
+            ),
+            window in (0_u64..700, 1_u64..300),
         ) {
-            let mut at = 20;
-            let bursts: Vec<_> = cuts.iter().enumerate().map(|(i, len)| {
-                let b = burst(at, at + len, 1 + (i % 3) as u32);
-                // Every fourth burst is followed by a hole.
-                at += len + if i % 4 == 3 { 7 } else { 0 };
-                b
-            }).collect();
-            let spans: Vec<_> = interrupts.iter().map(|&(b, l, s)| irq(b, b + l, s, 0)).collect();
-            let timeline = build(&bursts, &spans);
-            for pair in timeline.pieces().windows(2) {
-                prop_assert_eq!(pair[0].end, pair[1].begin);
+            let (mut bursts, mut interrupts, mut now) = (Vec::new(), Vec::new(), 20);
+            for (i, (length, hole, inside)) in parts.into_iter().enumerate() {
+                if !hole {
+                    bursts.push(burst(now, now + length, 1 + i as u32 % 3));
+                }
+                // Each within the one before it.
+                let (mut from, mut to) = (now, now + length);
+                for (depth, (begin, length, source)) in inside.into_iter().enumerate() {
+                    from = (from + begin).min(to);
+                    to = (from + length).min(to);
+                    interrupts.push(irq(from, to, source, depth as u8));
+                }
+                now += length;
+            }
+            let timeline = build(&bursts, &interrupts, None);
+            let (begin, length) = window;
+            let mut now = begin;
+            for piece in timeline.between(begin, begin + length) {
+                prop_assert_eq!(piece.begin, now);
+                prop_assert!(piece.end > piece.begin);
+                for time in piece.begin..piece.end {
+                    let expected = plainly(&bursts, &interrupts, time);
+                    prop_assert_eq!((piece.actor, piece.owner), expected, "at {}", time);
+                }
+                now = piece.end;
+            }
+            prop_assert_eq!(now, begin + length);
+        }
+
+        #[test]
+        fn pieces_tile_any_window_exactly_whatever_was_recorded(
+            bursts in prop::collection::vec((0_u64..600, 0_u64..50, 1_u32..4), 0..20),
+            interrupts in prop::collection::vec((0_u64..600, 0_u64..80, 0_u32..4, 0_u8..3), 0..20),
+            holes in prop::collection::vec((0_u64..700, 1_u64..700), 0..3),
+            window in (0_u64..700, 1_u64..300),
+        ) {
+            let bursts: Vec<_> = bursts.iter().map(|&(b, l, pid)| burst(b, b + l, pid)).collect();
+            let spans: Vec<_> = interrupts.iter().map(|&(b, l, s, d)| irq(b, b + l, s, d)).collect();
+            let mut timeline = build(&bursts, &spans, Some(1));
+            for (from, end) in holes {
+                let before = timeline.hole_before(end);
+                timeline.give_hole(from, end, Pid::new(9));
+                if let Some((begin, _)) = before.filter(|_| from < end) {
+                    let given = timeline.between(from.max(begin), end).all(|p| p.actor == Actor::Thread(Pid::new(9)));
+                    prop_assert!(given);
+                    prop_assert_eq!(timeline.hole_before(end), None);
+                }
             }
             let (begin, length) = window;
             let mut now = begin;
-            for p in timeline.between(begin, begin + length) {
-                prop_assert_eq!(p.begin, now);
-                prop_assert!(p.end > p.begin);
-                now = p.end;
+            for piece in timeline.between(begin, begin + length) {
+                prop_assert_eq!(piece.begin, now);
+                prop_assert!(piece.end > piece.begin);
+                now = piece.end;
             }
             prop_assert_eq!(now, begin + length);
         }

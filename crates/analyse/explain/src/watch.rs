@@ -27,6 +27,13 @@ pub struct Watch {
     pub end: u64,
 }
 
+impl Watch {
+    /// The thread, with its node.
+    pub fn thread(&self) -> (NodeId, Pid) {
+        (self.node, self.pid)
+    }
+}
+
 /// Time that one source took from a watched thread, without interruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {

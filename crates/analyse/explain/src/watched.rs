@@ -2,7 +2,7 @@
 
 use crate::ExplainError;
 use crate::edges::Gap;
-use crate::kernel::Kernels;
+use crate::ran::{Ran, Thread};
 use crate::watch::Watch;
 use idlewave_run::tables::{Detours, Table, TaskKind, Tasks};
 use idlewave_run::{Manifest, PhaseKind, RankSheet, RunReader, clock_error_between};
@@ -21,12 +21,7 @@ pub fn throttled_nodes(manifest: &Manifest) -> BTreeSet<NodeId> {
 
 /// All measuring threads of all phases. If a phase does not name its threads, the thread that had
 /// the CPU longest is taken; without the kernel's view, pid 0 stands for it.
-pub fn watches(
-    run: &RunReader,
-    tasks: &Tasks,
-    kernels: &Kernels,
-) -> Result<Vec<Watch>, ExplainError> {
-    let manifest = run.manifest();
+pub fn watches(manifest: &Manifest, tasks: &Tasks, ran: &Ran) -> Vec<Watch> {
     let mut out = Vec::new();
     let mut lockstep = 0;
     let first = manifest.nodes.first().map_or(NodeId::new(0), |n| n.node);
@@ -45,10 +40,8 @@ pub fn watches(
             PhaseKind::Detour { loops, .. } => {
                 for l in loops {
                     // The loops ran on the node on which the command was given.
-                    let pid = kernels
-                        .of(first)
-                        .and_then(|k| k.dominating(l.cpu, l.begin_ns, l.end_ns))
-                        .unwrap_or(Pid::IDLE);
+                    let measured = ran.measured(l.cpu, l.begin_ns..l.end_ns);
+                    let pid = measured.unwrap_or(Pid::IDLE);
                     out.push(watch(first, l.cpu, None, pid, l.begin_ns, l.end_ns));
                 }
             }
@@ -58,16 +51,16 @@ pub fn watches(
                 let (begin, end) = (phase.begin_ns, phase.end_ns);
                 for rank in &manifest.ranks {
                     for &pid in &rank.threads {
-                        let cpu = bound_or_first_cpu(rank, pid, kernels);
+                        let cpu = bound_or_first_cpu(rank, pid, ran);
                         out.push(watch(rank.node, cpu, Some(rank.rank), pid, begin, end));
                     }
                 }
                 // A program that called no MPI: all its threads.
                 if manifest.ranks.iter().all(|r| r.threads.is_empty()) {
                     for task in tasks.rows().filter(|t| t.kind == TaskKind::Program) {
-                        let kernel = kernels.of(task.node);
-                        if let Some(first) = kernel.and_then(|k| k.bursts_of(task.pid).first()) {
-                            out.push(watch(task.node, first.cpu, None, task.pid, begin, end));
+                        if let Some(thread) = ran.thread(task.node, task.pid) {
+                            let cpu = thread.first_cpu();
+                            out.push(watch(task.node, cpu, None, task.pid, begin, end));
                         }
                     }
                 }
@@ -79,7 +72,7 @@ pub fn watches(
                 };
                 for rank in &manifest.ranks[..taking_part(manifest, ranks)] {
                     let pid = rank.threads.get(lockstep).copied().unwrap_or(Pid::IDLE);
-                    let cpu = bound_or_first_cpu(rank, pid, kernels);
+                    let cpu = bound_or_first_cpu(rank, pid, ran);
                     out.push(watch(
                         rank.node,
                         cpu,
@@ -93,7 +86,7 @@ pub fn watches(
             }
         }
     }
-    Ok(out)
+    out
 }
 
 /// Number of ranks of a lockstep run limited to the first `ranks`, or all.
@@ -110,11 +103,8 @@ pub fn clock_error(manifest: &Manifest, ranks: usize) -> Nanos {
     clock_error_between(sheets.map(|n| n.alignment.as_ref()))
 }
 
-fn bound_or_first_cpu(rank: &RankSheet, pid: Pid, kernels: &Kernels) -> Cpu {
-    let first = || {
-        let bursts = kernels.of(rank.node)?.bursts_of(pid);
-        bursts.first().map(|b| b.cpu)
-    };
+fn bound_or_first_cpu(rank: &RankSheet, pid: Pid, ran: &Ran) -> Cpu {
+    let first = || ran.thread(rank.node, pid).map(Thread::first_cpu);
     rank.cpu.or_else(first).unwrap_or(Cpu::new(0))
 }
 

@@ -5,7 +5,8 @@ use crate::ExplainError;
 use crate::catalog::Catalog;
 use crate::crowd::{Crowd, crowds};
 use crate::kernel::Kernels;
-use crate::watch::{Charge, Charger};
+use crate::ran::Ran;
+use crate::watch::{Charge, Charger, Watch};
 use crate::watched::{is_recorded, throttled_nodes, watches};
 use idlewave_run::tables::{Sources, Tasks};
 use idlewave_run::{RunReader, SourceKind};
@@ -24,12 +25,13 @@ pub fn taken_from(
     recorded: &Recorded,
 ) -> Result<(Vec<Vec<Charge>>, Vec<Crowd>), ExplainError> {
     let manifest = run.manifest();
-    let kernels = Kernels::read(run)?;
     let tasks = run.read::<Tasks>()?;
     let mut catalog = Catalog::new(&tasks, &run.read::<Sources>()?);
-    let mut watched = watches(run, &tasks, &kernels)?;
+    let ran = Ran::read(run)?;
+    let mut watched = watches(manifest, &tasks, &ran);
     watched.retain(|watch| is_recorded(manifest, watch));
     watched.truncate(recorded.program.lanes.len());
+    let kernels = Kernels::read(run, &tasks, watched.iter().map(Watch::thread), &ran)?;
     // Holes of the trace are not filled: which thread had the CPU is only inferred there.
     let mut charger = Charger {
         kernels: &kernels,

@@ -1,0 +1,122 @@
+//! Who ran, for how long and where: one pass over a run's bursts that holds none of them.
+//!
+//! It tells which threads are watched and which CPUs matter to them, before anything is kept.
+
+use crate::ExplainError;
+use idlewave_run::tables::Bursts;
+use idlewave_run::{PhaseKind, RunReader};
+use idlewave_units::{Cpu, CpuSet, NodeId, Pid};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// All threads that ran, other than idle.
+#[derive(Debug, Default)]
+pub struct Ran {
+    threads: BTreeMap<(NodeId, Pid), Thread>,
+    loops: BTreeMap<Cpu, Vec<Loop>>,
+}
+
+/// What a thread did in all.
+#[derive(Debug)]
+pub struct Thread {
+    /// Time on CPUs, nanoseconds.
+    pub time: u64,
+    /// Where it ran.
+    pub cpus: CpuSet,
+    /// When and where it ran first.
+    first: (u64, Cpu),
+}
+
+/// A stretch in which a loop measured on a CPU, and who had that CPU for how long.
+#[derive(Debug)]
+struct Loop {
+    time: Range<u64>,
+    had: BTreeMap<Pid, u64>,
+}
+
+impl Ran {
+    /// Reads the bursts of a run; nobody ran if they were not recorded.
+    ///
+    /// # Errors
+    /// The table cannot be read.
+    pub fn read(run: &RunReader) -> Result<Self, ExplainError> {
+        let manifest = run.manifest();
+        let mut ran = Self::default();
+        let loops = manifest
+            .phases
+            .iter()
+            .filter_map(|phase| match &phase.kind {
+                PhaseKind::Detour { loops, .. } => Some(loops),
+                _ => None,
+            });
+        for l in loops.flatten() {
+            ran.loops.entry(l.cpu).or_default().push(Loop {
+                time: l.begin_ns..l.end_ns,
+                had: BTreeMap::new(),
+            });
+        }
+        // The loops ran on the node on which the command was given.
+        let first = manifest.nodes.first().map(|n| n.node);
+        run.for_each::<Bursts>(|b| {
+            if b.pid == Pid::IDLE {
+                return;
+            }
+            ran.add(b.node, b.pid, b.cpu, b.begin_ns..b.end_ns);
+            if Some(b.node) == first {
+                ran.add_to_loops(b.pid, b.cpu, b.begin_ns..b.end_ns);
+            }
+        })?;
+        Ok(ran)
+    }
+
+    fn add(&mut self, node: NodeId, pid: Pid, cpu: Cpu, time: Range<u64>) {
+        let first = (time.start, cpu);
+        let thread = self.threads.entry((node, pid)).or_insert_with(|| Thread {
+            time: 0,
+            cpus: CpuSet::new(),
+            first,
+        });
+        thread.time += time.end.saturating_sub(time.start);
+        thread.first = thread.first.min(first);
+        thread.cpus.insert(cpu);
+    }
+
+    fn add_to_loops(&mut self, pid: Pid, cpu: Cpu, time: Range<u64>) {
+        for l in self.loops.get_mut(&cpu).into_iter().flatten() {
+            let (begin, end) = (time.start.max(l.time.start), time.end.min(l.time.end));
+            if begin < end {
+                *l.had.entry(pid).or_default() += end - begin;
+            }
+        }
+    }
+
+    /// The thread that had the CPU of a measuring loop longest while that ran.
+    pub fn measured(&self, cpu: Cpu, time: Range<u64>) -> Option<Pid> {
+        let found = self.loops.get(&cpu)?.iter().find(|l| l.time == time)?;
+        let longest = found
+            .had
+            .iter()
+            .max_by_key(|&(&pid, &ns)| (ns, std::cmp::Reverse(pid)));
+        longest.map(|(pid, _)| *pid)
+    }
+
+    /// A thread that ran.
+    pub fn thread(&self, node: NodeId, pid: Pid) -> Option<&Thread> {
+        self.threads.get(&(node, pid))
+    }
+
+    /// The threads of a node, in order.
+    pub fn on(&self, node: NodeId) -> impl Iterator<Item = (Pid, &Thread)> {
+        let all = (node, Pid::new(0))..=(node, Pid::new(u32::MAX));
+        self.threads
+            .range(all)
+            .map(|((_, pid), thread)| (*pid, thread))
+    }
+}
+
+impl Thread {
+    /// The CPU on which it ran first.
+    pub fn first_cpu(&self) -> Cpu {
+        self.first.1
+    }
+}
