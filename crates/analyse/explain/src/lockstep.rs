@@ -10,7 +10,8 @@ use crate::watch::{Charge, Charger, Watch};
 use idlewave_run::findings::{Estimate, LockstepFindings};
 use idlewave_run::tables::{RegionKind, Regions};
 use idlewave_run::{Coupling, RunReader, SourceKind, WaitsFor};
-use idlewave_stats::{blocks, histogram, tests};
+use idlewave_stats::tests::slow_ranks;
+use idlewave_stats::{blocks, histogram};
 use idlewave_units::{Nanos, Rank};
 
 /// A late step with its parts.
@@ -312,7 +313,7 @@ pub fn analyse(
         small_variation_ns: charged.small_variation,
         late_from: Nanos::from_nanos(limit),
         slow_messages: Some(Nanos::from_nanos(charged.slow_messages)),
-        slow_ranks: tests::slow_ranks(&last_counts)
+        slow_ranks: slow_ranks(&last_counts)
             .into_iter()
             .map(Rank::new)
             .collect(),
@@ -447,5 +448,28 @@ fn slowdown(total: u64, undisturbed: u64, ratios: &[f64]) -> Estimate {
         n: ratios.len() as u64,
         method: "run time over undisturbed time, minus 1; 95 % interval over blocks of steps"
             .to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_of_a_rank_counts_from_the_last_that_it_waited_for() {
+        let of = |arrival: [u64; 3]| RankSeries {
+            begin: vec![0; 3],
+            arrival: arrival.to_vec(),
+        };
+        let series = [of([12, 20, 35]), of([10, 25, 31]), of([11, 22, 33])];
+        let last = last_arrivals(&series);
+        assert_eq!(last, [12, 25, 35]);
+        for coupling in [Coupling::Barrier, Coupling::Neighbours] {
+            // Each of three ranks on a ring waits for both others.
+            let waits = WaitsFor::new(coupling, &[], 3);
+            let last = waits.is_global().then_some(&last[..]);
+            let steps = [0, 1, 2].map(|rank| local_steps(&series, rank, &waits, last));
+            assert_eq!(steps, [[8, 10], [13, 6], [10, 8]], "{coupling:?}");
+        }
     }
 }

@@ -120,3 +120,30 @@ impl Thread {
         self.first.1
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_thread_of_a_loop_had_its_cpu_longest_while_it_ran() {
+        let cpu = Cpu::new(1);
+        let mut ran = Ran::default();
+        ran.loops.entry(cpu).or_default().push(Loop {
+            time: 1_000..2_000,
+            had: BTreeMap::new(),
+        });
+        for (pid, cpu, time) in [
+            // Longer, but before the loop began.
+            (7, 1, 0..1_100),
+            (8, 1, 1_100..1_600),
+            (9, 1, 1_600..2_500),
+            // On another CPU.
+            (9, 2, 1_000..2_000),
+        ] {
+            ran.add_to_loops(Pid::new(pid), Cpu::new(cpu), time);
+        }
+        assert_eq!(ran.measured(cpu, 1_000..2_000), Some(Pid::new(8)));
+        assert_eq!(ran.measured(cpu, 1_000..1_500), None);
+    }
+}

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod elsewhere;
 mod idle_waves;
 mod imbalance;
 mod jitter;
