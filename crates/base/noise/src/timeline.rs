@@ -90,7 +90,9 @@ impl Timeline {
             streams().filter(move |(_, s)| (s.keeps == 0) == still && s.reaches(place))
         };
         let still = reaching(true).count();
-        let (mut pending, mut begins) = (Vec::new(), Vec::new());
+        let count = still + reaching(false).count();
+        // Not larger than needed: a million of them are made smaller one by one otherwise.
+        let (mut pending, mut begins) = (Vec::with_capacity(count), Vec::with_capacity(count));
         for (index, stream) in reaching(true).chain(reaching(false)) {
             let mut events = Events::new(noise, stream, place);
             let next = events.next(noise, stream, place);
