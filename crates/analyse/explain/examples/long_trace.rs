@@ -13,6 +13,7 @@ use idlewave_run::tables::{
 };
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{Phase, PhaseKind, RunError, RunWriter, SourceKind, Table};
+use idlewave_stats::random::SplitMix;
 use idlewave_units::{Cpu, NodeId, Pid};
 use std::error::Error;
 use std::path::Path;
@@ -22,18 +23,6 @@ const CPUS: u32 = 4;
 const BEGIN: u64 = 1 << 54;
 /// Daemons on each CPU.
 const DAEMONS: u32 = 10;
-
-/// Numbers that look random and are the same every time (xorshift64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % most
-    }
-}
 
 /// What happens to a CPU: the program has it from `since` on and is interrupted at `begin`.
 struct Turn {
@@ -54,7 +43,7 @@ fn turns(
     events: u64,
     mut visit: impl FnMut(Turn) -> Result<(), RunError>,
 ) -> Result<u64, RunError> {
-    let mut random = Random(0x9e37_79b9 + u64::from(cpu));
+    let mut random = SplitMix::new(u64::from(cpu));
     let (mut since, mut now, mut left) = (BEGIN, BEGIN, events);
     while left > 0 {
         let begin = now + 30_000 + random.below(20_000);

@@ -61,6 +61,7 @@ pub struct ProgramTables {
 pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, ExplainError> {
     let manifest = run.manifest();
     let Charged {
+        tasks,
         ran,
         mut kernels,
         mut catalog,
@@ -76,7 +77,6 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     // What follows needs the strikes only, and a long trace is large.
     kernels.forget_records();
     let effective = table.effective();
-    let tasks = run.read::<Tasks>()?;
     let mut woken = activations(run, &tasks, &table, &mut catalog)?;
     let rows = table.finish(&mut catalog, &by_source, &mut woken);
     drop(woken);
@@ -138,6 +138,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
 
 /// What was taken from whom, and what it delayed.
 struct Charged {
+    tasks: Tasks,
     ran: Ran,
     kernels: Kernels,
     catalog: Catalog,
@@ -158,6 +159,7 @@ struct Charged {
 /// and outliers of equal computations.
 fn charged(run: &RunReader, stop: &AtomicBool) -> Result<Charged, ExplainError> {
     let Observed {
+        tasks,
         ran,
         kernels,
         mut catalog,
@@ -215,6 +217,7 @@ fn charged(run: &RunReader, stop: &AtomicBool) -> Result<Charged, ExplainError> 
     let jitter = jittered(run, &kernels, &mut catalog, &watches, &mut table)?;
     go_on(stop)?;
     Ok(Charged {
+        tasks,
         ran,
         kernels,
         catalog,

@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What was taken from each watched thread.
 pub struct Observed {
+    /// The run's threads.
+    pub tasks: Tasks,
     /// Who ran.
     pub ran: Ran,
     /// The kernel records.
@@ -131,6 +133,7 @@ pub fn observe(run: &RunReader, stop: &AtomicBool) -> Result<Observed, ExplainEr
     let extras = matcher.extras(&modes, &mut catalog, event_ns);
     checked()?;
     Ok(Observed {
+        tasks,
         ran,
         kernels,
         catalog,

@@ -14,6 +14,7 @@ mod planted;
 mod rank_times;
 mod recorded;
 mod recorded_properties;
+mod trace;
 mod uncoupled;
 mod views;
 mod views_mpi;

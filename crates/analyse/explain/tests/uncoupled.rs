@@ -2,34 +2,17 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_explain::explain;
-use idlewave_run::tables::{
-    Burst, Bursts, EndReason, Table, Task, TaskKind, Tasks, Wakeup, Wakeups,
-};
-use idlewave_run::testing::empty_manifest;
-use idlewave_run::{Phase, PhaseKind, RunReader, RunWriter};
-use idlewave_units::{Cpu, NodeId, Pid};
-use std::sync::atomic::AtomicBool;
+use crate::trace::Trace;
+use idlewave_run::tables::{EndReason, TaskKind};
 
 #[test]
 fn a_program_without_mpi_loses_what_is_taken_from_its_threads_and_not_its_sleep() {
-    let node = NodeId::new(0);
-    let mut tasks = Tasks::default();
-    for (pid, name, kind) in [
+    let mut trace = Trace::of(&[
         (10, "program", TaskKind::Program),
         (11, "worker", TaskKind::Program),
         (12, "sleeper", TaskKind::Program),
         (20, "cron", TaskKind::User),
-    ] {
-        tasks.push(Task {
-            node,
-            pid: Pid::new(pid),
-            process: None,
-            name: name.to_owned(),
-            kind,
-        });
-    }
-    let mut bursts = Bursts::default();
+    ]);
     for (cpu, pid, begin_ns, end_ns, end_reason) in [
         // Preempted by cron for 300, asleep for 400.
         (0, 10, 1_000, 2_000, EndReason::Preempted),
@@ -53,50 +36,17 @@ fn a_program_without_mpi_loses_what_is_taken_from_its_threads_and_not_its_sleep(
         (2, 0, 2_600, 3_020, EndReason::Preempted),
         (2, 12, 3_020, 6_000, EndReason::Exited),
     ] {
-        bursts.push(Burst {
-            node,
-            cpu: Cpu::new(cpu),
-            pid: Pid::new(pid),
-            begin_ns,
-            end_ns,
-            end_reason,
-            certain: true,
-        });
+        trace.burst(cpu, pid, begin_ns, end_ns, end_reason);
     }
-    let mut wakeups = Wakeups::default();
     for (pid, time_ns, target_cpu) in [
         (10, 3_400, 0),
         (11, 5_870, 1),
         (12, 2_300, 2),
         (12, 3_000, 2),
     ] {
-        wakeups.push(Wakeup {
-            node,
-            time_ns,
-            cpu: Cpu::new(0),
-            waker: Pid::new(0),
-            pid: Pid::new(pid),
-            target_cpu: Cpu::new(target_cpu),
-        });
+        trace.wakeup(time_ns, pid, target_cpu);
     }
-    let mut manifest = empty_manifest();
-    manifest.phases.push(Phase {
-        kind: PhaseKind::Recorded {
-            library: None,
-            exit_code: Some(0),
-        },
-        begin_ns: 1_000,
-        end_ns: 6_000,
-    });
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("run");
-    let mut out = RunWriter::create(&path, manifest).unwrap();
-    out.write_table(&tasks).unwrap();
-    out.write_table(&bursts).unwrap();
-    out.write_table(&wakeups).unwrap();
-    out.close(None).unwrap();
-    let run = RunReader::open(&path).unwrap();
-    let found = explain(&run, &AtomicBool::new(false)).unwrap();
+    let found = trace.explain(1_000, 6_000);
     assert!(found.program.is_none() && found.findings.program.is_none());
     let rows: Vec<_> = found
         .findings
