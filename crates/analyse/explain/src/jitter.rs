@@ -17,8 +17,8 @@ use idlewave_run::findings::{
     JitterSlowest,
 };
 use idlewave_stats::core_tail::{self, Fit};
+use idlewave_stats::hypotheses::slow_ranks;
 use idlewave_stats::step_times::{StepTimes, gaussian_efficiency, run_lengths, tail_share};
-use idlewave_stats::tests::slow_ranks;
 use idlewave_units::{Nanos, Rank};
 use series::Series;
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ use crate::watch::{Charge, Charger, Watch};
 use idlewave_run::findings::{Estimate, LockstepFindings};
 use idlewave_run::tables::{RegionKind, Regions};
 use idlewave_run::{Coupling, RunReader, SourceKind, WaitsFor};
-use idlewave_stats::tests::slow_ranks;
+use idlewave_stats::hypotheses::slow_ranks;
 use idlewave_stats::{blocks, histogram};
 use idlewave_units::{Nanos, Rank};
 

@@ -13,6 +13,7 @@ pub mod distributions;
 pub mod estimate;
 pub mod exponential_fit;
 pub mod histogram;
+pub mod hypotheses;
 pub mod levels;
 pub mod maximum;
 pub mod pareto;
@@ -23,7 +24,6 @@ pub mod rates;
 pub mod resampling;
 pub mod special;
 pub mod step_times;
-pub mod tests;
 pub mod warm_up;
 
 mod change_points;
