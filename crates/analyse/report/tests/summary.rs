@@ -103,6 +103,35 @@ fn the_summary_fits_one_screen() {
     assert!(many.contains("60 more CPUs: stolen"), "{many}");
 }
 
+/// A fifth of the value, and for small slow-downs a point, is narrow; the widest two are named.
+#[test]
+fn predictions_with_wide_intervals_are_named_below_their_table() {
+    let (_directory, run, mut findings) = written(&small());
+    let text = |findings: &Findings| {
+        let shown = render_text(run.manifest(), findings, 80, false);
+        shown.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let mut with = |curve: usize, [value, low, high]: [f64; 3]| {
+        let curve = &mut findings.prediction.as_mut().unwrap().curves[curve];
+        let at_64 = curve.points.iter_mut().find(|p| p.ranks == 64).unwrap();
+        let slowdown = &mut at_64.slowdown;
+        (slowdown.value, slowdown.low, slowdown.high) = (value, low, high);
+        text(&findings)
+    };
+    let wide = "wide intervals (95 %)";
+    let said = with(0, [0.5, 0.401, 0.599]);
+    assert!(!said.contains(wide), "{said}");
+    let said = with(0, [0.01, 0.0005, 0.0195]);
+    assert!(!said.contains(wide), "{said}");
+    let said = with(0, [1.04, 0.61, 1.47]);
+    let one = format!("{wide}: 1D at 64 ranks: 61.0..147 % below");
+    assert!(said.contains(&one), "{said}");
+    with(1, [20.0, 4.0, 36.0]);
+    let said = with(2, [1.0, 0.7, 1.3]);
+    let two = "2D at 64 ranks: x5.00..x37.0; 1D at 64 ranks: 61.0..147 % and 1 more on the page";
+    assert!(said.contains(&format!("{wide}: {two}")), "{said}");
+}
+
 #[test]
 fn an_interval_that_says_nothing_is_said_as_such() {
     let (_directory, run, mut findings) = written(&small());

@@ -5,7 +5,8 @@ use crate::number::plain;
 use crate::screen::{Screen, Style};
 use idlewave_run::SourceKind;
 use idlewave_run::findings::{
-    Advice, Findings, GranularityCurve, LockstepFindings, Prediction, SourceFinding, Topology,
+    Advice, Curve, Estimate, Findings, GranularityCurve, LockstepFindings, Prediction,
+    SourceFinding, Topology,
 };
 use idlewave_units::Nanos;
 use idlewave_units::show::{self, count, percent};
@@ -19,6 +20,12 @@ const ADVICE_SHOWN: usize = 3;
 const OTHER_SHOWN: usize = 2;
 /// A slow-down that most programs can live with: up to this, granularity absorbs the noise.
 const TOLERABLE: f64 = 0.05;
+/// An interval that reaches no further from its value than this share of it, or this far, is
+/// narrow.
+const NARROW_SHARE: f64 = 0.2;
+const NARROW_POINTS: f64 = 0.01;
+/// Most wide intervals shown.
+const WIDE_SHOWN: usize = 2;
 
 /// Verdict on every lockstep run.
 pub(super) fn lockstep(screen: &mut Screen, findings: &Findings) {
@@ -202,21 +209,12 @@ pub(super) fn prediction(screen: &mut Screen, findings: &Findings) {
     let mut header = vec!["ranks".to_owned()];
     header.extend(SHOWN_RANKS.map(grouped));
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let mut rows = Vec::new();
-    for topology in Topology::ALL {
-        if let Some(curve) = facts::curve(&prediction.curves, topology) {
-            rows.push(curve_row(topology.label().to_owned(), curve));
-        }
-    }
-    if let Some((worst, _)) = facts::worst_point(prediction) {
-        for removed in &prediction.without {
-            if let Some(curve) = facts::curve(&removed.curves, worst) {
-                let name = format!("{} without {}", worst.label(), plain(&removed.name));
-                rows.push(curve_row(name, curve));
-            }
-        }
-    }
+    let curves = shown_curves(prediction);
+    let rows: Vec<Vec<String>> = curves.iter().map(curve_row).collect();
     screen.table(&header, &rows);
+    if let Some(text) = wide_intervals(&curves) {
+        screen.wrap(Style::Plain, "  ", &text);
+    }
     absorbed(screen, prediction);
     if let Some(caveat) = prediction.caveats.first() {
         let more = match prediction.caveats.len() - 1 {
@@ -227,12 +225,62 @@ pub(super) fn prediction(screen: &mut Screen, findings: &Findings) {
     }
 }
 
-fn curve_row(name: String, curve: &idlewave_run::findings::Curve) -> Vec<String> {
-    let mut row = vec![name];
+/// A row of the table: its name and its curve.
+type Row<'a> = (String, &'a Curve);
+
+/// Each topology, and the worst of them without each source.
+fn shown_curves(prediction: &Prediction) -> Vec<Row<'_>> {
+    let all = Topology::ALL.into_iter().filter_map(|topology| {
+        let curve = facts::curve(&prediction.curves, topology)?;
+        Some((topology.label().to_owned(), curve))
+    });
+    let worst = facts::worst_point(prediction).map(|(topology, _)| topology);
+    let without = prediction.without.iter().filter_map(|removed| {
+        let curve = facts::curve(&removed.curves, worst?)?;
+        let name = format!("{} without {}", worst?.label(), plain(&removed.name));
+        Some((name, curve))
+    });
+    all.chain(without).collect()
+}
+
+fn curve_row((name, curve): &Row) -> Vec<String> {
+    let mut row = vec![name.clone()];
     row.extend(SHOWN_RANKS.map(|r| {
         facts::at_ranks(curve, r).map_or_else(|| "-".to_owned(), |p| facts::slowdown(&p.slowdown))
     }));
     row
+}
+
+/// Values of the table whose intervals reach far, the widest first; `None` without any.
+fn wide_intervals(curves: &[Row]) -> Option<String> {
+    let mut wide = Vec::new();
+    for (name, curve) in curves {
+        for ranks in SHOWN_RANKS {
+            let Some(point) = facts::at_ranks(curve, ranks) else {
+                continue;
+            };
+            let Estimate {
+                value, low, high, ..
+            } = point.slowdown;
+            let reach = (high - value).max(value - low);
+            let known = point.slowdown.not_known_slowdown().is_none();
+            if known && reach > NARROW_POINTS.max(NARROW_SHARE * value) {
+                let range = show::slowdown_range(value, low, high);
+                wide.push((
+                    reach / value,
+                    format!("{name} at {} ranks: {range}", grouped(ranks)),
+                ));
+            }
+        }
+    }
+    wide.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let named: Vec<&str> = wide.iter().take(WIDE_SHOWN).map(|w| w.1.as_str()).collect();
+    let more = match wide.len() - named.len() {
+        0 => String::new(),
+        n => format!(" and {n} more on the page"),
+    };
+    let text = format!("wide intervals (95 %): {}{more}", named.join("; "));
+    (!wide.is_empty()).then_some(text)
 }
 
 /// The smallest granularity from which the slow-down stays tolerable.
