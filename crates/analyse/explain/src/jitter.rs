@@ -75,7 +75,7 @@ pub fn analyse(
     charger: &mut Charger<'_>,
 ) -> Result<Vec<Found>, ExplainError> {
     let mut found = Vec::new();
-    for series in series::read(run)? {
+    series::for_each(run, |series| {
         if let Some(findings) = findings(&series) {
             let usual = findings.median.get();
             let taken = findings.core.as_ref().map(|core| {
@@ -87,7 +87,7 @@ pub fn analyse(
                 taken: taken.unwrap_or_default(),
             });
         }
-    }
+    })?;
     Ok(found)
 }
 
@@ -121,9 +121,9 @@ fn findings(series: &Series) -> Option<JitterFindings> {
     let times = StepTimes::new(&series.durations, series.ranks);
     let efficiency = times.efficiency()?;
     // A core without intervals is ignored: the steps are too few to give its uncertainty.
-    let fit = core_tail::fit(&times.blocks()).filter(|fit| fit.deviation.1.is_finite());
     let mut sorted = series.durations.clone();
     sorted.sort_unstable();
+    let fit = core_tail::fit(&times.blocks(), &sorted).filter(|fit| fit.deviation.1.is_finite());
     let slowest = times.slowest();
     let mut counts = vec![0_u64; series.ranks];
     for &rank in &slowest {

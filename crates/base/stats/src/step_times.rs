@@ -88,13 +88,12 @@ impl<'a> StepTimes<'a> {
     }
 
     /// The durations in blocks of successive steps, for fits and intervals.
-    pub fn blocks(&self) -> Vec<Vec<f64>> {
+    pub fn blocks(&self) -> Vec<&'a [u64]> {
         let blocks = BLOCKS.min(self.steps());
         (0..blocks)
             .map(|b| {
                 let steps = block_range(b, blocks, self.steps());
-                let values = &self.durations[steps.start * self.ranks..steps.end * self.ranks];
-                values.iter().map(|&d| d as f64).collect()
+                &self.durations[steps.start * self.ranks..steps.end * self.ranks]
             })
             .collect()
     }

@@ -3,7 +3,7 @@
 use crate::ExplainError;
 use crate::watched::taking_part;
 use idlewave_run::tables::{Marks, RegionKind, Regions};
-use idlewave_run::{Manifest, PhaseKind, RunReader};
+use idlewave_run::{PhaseKind, RunReader};
 use std::collections::BTreeMap;
 
 /// Fewer steps are not a series.
@@ -24,23 +24,47 @@ pub struct Series {
     pub begins: Vec<u64>,
 }
 
-/// Start and duration of one rank's steps.
-type Lists = Vec<Vec<(u64, u64)>>;
+/// The steps of every rank. Columns of their own: each is freed when it has been brought into the
+/// order of the steps.
+struct Lists {
+    begins: Vec<Vec<u64>>,
+    durations: Vec<Vec<u64>>,
+}
 
-impl Series {
-    /// From the steps that all ranks have, starting with the first; `None` if there are too few.
-    fn new(phase: u32, name: String, lists: Lists) -> Option<Self> {
-        let steps = lists.iter().map(Vec::len).min()?;
+impl Lists {
+    /// Without any step.
+    fn new(ranks: usize) -> Self {
+        Self {
+            begins: vec![Vec::new(); ranks],
+            durations: vec![Vec::new(); ranks],
+        }
+    }
+
+    /// The next step of a rank.
+    fn push(&mut self, rank: usize, begin: u64, duration: u64) {
+        self.begins[rank].push(begin);
+        self.durations[rank].push(duration);
+    }
+
+    /// The steps that all ranks have, starting with the first; `None` if there are too few.
+    fn series(self, phase: u32, name: String) -> Option<Series> {
+        let ranks = self.begins.len();
+        let steps = self.begins.iter().map(Vec::len).min()?;
         if steps < LEAST_STEPS {
             return None;
         }
-        let all = || (0..steps).flat_map(|s| lists.iter().map(move |list| list[s]));
-        Some(Self {
+        let by_step = |column: Vec<Vec<u64>>| -> Vec<u64> {
+            let values = (0..steps).flat_map(|s| column.iter().map(move |list| list[s]));
+            let mut all = Vec::with_capacity(steps * ranks);
+            all.extend(values);
+            all
+        };
+        Some(Series {
             phase,
             name,
-            ranks: lists.len(),
-            durations: all().map(|x| x.1).collect(),
-            begins: all().map(|x| x.0).collect(),
+            ranks,
+            durations: by_step(self.durations),
+            begins: by_step(self.begins),
         })
     }
 }
@@ -57,61 +81,60 @@ fn wanted(kind: &PhaseKind) -> Option<(RegionKind, String)> {
     }
 }
 
-/// All series of a run, in order of phases.
-pub fn read(run: &RunReader) -> Result<Vec<Series>, ExplainError> {
+/// Calls `each` with every series of a run, in order of phases. One phase is in memory at a time.
+pub fn for_each(run: &RunReader, mut each: impl FnMut(Series)) -> Result<(), ExplainError> {
     let manifest = run.manifest();
-    let mut out = regions(run, manifest)?;
+    for (number, phase) in manifest.phases.iter().enumerate() {
+        if let Some((region, name)) = wanted(&phase.kind) {
+            // A rank that took part but has no records leaves no step that all ranks have.
+            let ranks = match phase.kind {
+                PhaseKind::Lockstep { ranks, .. } => taking_part(manifest, ranks),
+                _ => taking_part(manifest, None),
+            };
+            let steps = regions(run, number as u32, region, ranks)?;
+            steps
+                .series(number as u32, name)
+                .into_iter()
+                .for_each(&mut each);
+        }
+    }
     let recorded = manifest
         .phases
         .iter()
         .position(|p| matches!(p.kind, PhaseKind::Recorded { .. }));
     if let Some(phase) = recorded {
-        out.extend(marks(run, manifest.ranks.len(), phase as u32)?);
+        marks(run, manifest.ranks.len(), phase as u32)?
+            .into_iter()
+            .for_each(each);
     }
-    Ok(out)
+    Ok(())
 }
 
-fn regions(run: &RunReader, manifest: &Manifest) -> Result<Vec<Series>, ExplainError> {
-    // A rank that took part but has no records leaves no step that all ranks have.
-    let mut lists: Vec<Lists> = manifest
-        .phases
-        .iter()
-        .map(|p| match p.kind {
-            PhaseKind::Lockstep { ranks, .. } => taking_part(manifest, ranks),
-            _ => taking_part(manifest, None),
-        })
-        .map(|ranks| vec![Vec::new(); ranks])
-        .collect();
-    let kinds: Vec<Option<RegionKind>> = manifest
-        .phases
-        .iter()
-        .map(|p| wanted(&p.kind).map(|w| w.0))
-        .collect();
+/// The steps of the first `ranks` ranks in a phase.
+fn regions(
+    run: &RunReader,
+    phase: u32,
+    region: RegionKind,
+    ranks: usize,
+) -> Result<Lists, ExplainError> {
+    let mut lists = Lists::new(ranks);
     run.for_each::<Regions>(|r| {
-        let phase = r.phase as usize;
-        if kinds.get(phase) != Some(&Some(r.kind)) {
+        if r.phase != phase || r.kind != region {
             return;
         }
-        let Some(list) = lists[phase].get_mut(r.rank.index()) else {
-            return;
-        };
+        let rank = r.rank.index();
         // After a lost block, the rest of this rank's records cannot be used.
-        if r.iteration == list.len() as u64 && r.begin_ns <= r.end_ns {
-            list.push((r.begin_ns, r.end_ns - r.begin_ns));
+        let next = lists.begins.get(rank).map(|list| list.len() as u64);
+        if next == Some(r.iteration) && r.begin_ns <= r.end_ns {
+            lists.push(rank, r.begin_ns, r.end_ns - r.begin_ns);
         }
     })?;
-    let named = manifest.phases.iter().zip(lists).enumerate();
-    Ok(named
-        .filter_map(|(i, (phase, lists))| {
-            let name = wanted(&phase.kind)?.1;
-            Series::new(i as u32, name, lists)
-        })
-        .collect())
+    Ok(lists)
 }
 
 /// Regions of one name that every rank marked; the k-th region of each rank is step k.
 fn marks(run: &RunReader, ranks: usize, phase: u32) -> Result<Vec<Series>, ExplainError> {
-    let mut by_name: BTreeMap<String, Lists> = BTreeMap::new();
+    let mut by_name: BTreeMap<String, Vec<Vec<(u64, u64)>>> = BTreeMap::new();
     run.for_each::<Marks>(|m| {
         let (Some(rank), Some(end)) = (m.rank, m.end_ns) else {
             return;
@@ -126,9 +149,15 @@ fn marks(run: &RunReader, ranks: usize, phase: u32) -> Result<Vec<Series>, Expla
     })?;
     let mut all: Vec<Series> = by_name
         .into_iter()
-        .filter_map(|(name, mut lists)| {
-            lists.iter_mut().for_each(|l| l.sort_unstable());
-            Series::new(phase, name, lists)
+        .filter_map(|(name, mut of_ranks)| {
+            let mut lists = Lists::new(ranks);
+            for (rank, regions) in of_ranks.iter_mut().enumerate() {
+                regions.sort_unstable();
+                for &(begin, duration) in regions.iter() {
+                    lists.push(rank, begin, duration);
+                }
+            }
+            lists.series(phase, name)
         })
         .collect();
     all.sort_by_key(|s| std::cmp::Reverse(s.durations.iter().sum::<u64>()));
