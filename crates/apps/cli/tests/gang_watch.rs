@@ -7,6 +7,7 @@ mod common;
 use common::{Ended, idlewave, run};
 use idlewave_mpi::testing::{Installation, installation, skip};
 use idlewave_sys::owner::Owner;
+use idlewave_sys::pid_namespace::PidNamespace;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -40,8 +41,9 @@ fn watch(mpi: &Installation, options: &[&str], program: &Path, what: &[&str]) ->
     run(command.arg(program).args(what))
 }
 
-/// Existing directories of state pages whose watching process has ended.
+/// Existing directories of state pages whose watching process has ended, in this PID namespace.
 fn left() -> Vec<PathBuf> {
+    let own = PidNamespace::current().unwrap().inode();
     let entries = std::fs::read_dir("/dev/shm")
         .into_iter()
         .flatten()
@@ -49,7 +51,8 @@ fn left() -> Vec<PathBuf> {
     let of = entries.filter(|entry| {
         let name = entry.file_name().to_string_lossy().into_owned();
         let owner = Owner::parse("idlewave-watch", &name);
-        owner.is_some_and(|owner| owner.has_ended())
+        name.starts_with(&format!("idlewave-watch-{own}-"))
+            && owner.is_some_and(|owner| owner.has_ended())
     });
     of.map(|entry| entry.path()).collect()
 }

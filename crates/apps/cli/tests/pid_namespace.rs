@@ -13,9 +13,11 @@ use idlewave_mpi::testing::{Installation, installation, skip};
 use idlewave_run::tables::{Bursts, Table, TaskKind, Tasks};
 use idlewave_run::{RunReader, TraceMode};
 use idlewave_sys::owner::Owner;
+use idlewave_sys::pid_namespace::PidNamespace;
 use idlewave_units::Pid;
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -282,6 +284,53 @@ fn a_watch_in_a_pid_namespace_leaves_living_ones_elsewhere_alone() {
     watch.wait().unwrap();
     assert!(is_there, "{} is gone", directory.display());
     assert!(!directory.exists());
+}
+
+/// Root outside sees who lives in a PID namespace, and so what a killed one left there.
+#[test]
+fn what_was_left_in_a_pid_namespace_is_removed_from_outside_it() {
+    if !PidNamespace::current().unwrap().is_initial() {
+        println!("skipped: this is a PID namespace below another one, which does not show it all");
+        return;
+    }
+    let mut watch = idlewave();
+    watch.args(["gang", "watch", "--", "cat"]);
+    let Some(mut watch) = inside_with(&["--mount-proc", "--kill-child"], &watch) else {
+        return;
+    };
+    watch.stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut watch = watch.stderr(Stdio::null()).spawn().unwrap();
+    let begin = Instant::now();
+    let waits = |what: &str| {
+        assert!(begin.elapsed() < Duration::from_secs(300), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let own = PidNamespace::current().unwrap().inode();
+    let directory = loop {
+        // That of this process until it has made one.
+        let inside = fs::metadata(format!("/proc/{}/ns/pid_for_children", watch.id())).unwrap();
+        let prefix = format!("idlewave-watch-{}-", inside.ino());
+        let entries = fs::read_dir("/dev/shm").unwrap().flatten();
+        let found = entries.into_iter().find(|entry| {
+            inside.ino() != own && entry.file_name().to_string_lossy().starts_with(&prefix)
+        });
+        match found {
+            Some(found) => break found.path(),
+            None => waits("no directory"),
+        }
+    };
+    let outside = || run(idlewave().args(["gang", "watch", "--", "true"])).succeeded();
+    outside();
+    assert!(directory.exists(), "{} is gone", directory.display());
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    let name = directory.file_name().unwrap().to_string_lossy();
+    let owner = Owner::parse("idlewave-watch", &name).unwrap();
+    while !owner.has_ended() {
+        waits("it lives");
+    }
+    outside();
+    assert!(!directory.exists(), "{}", directory.display());
 }
 
 /// A service and two gangs that each need all CPUs, all in one namespace: they are switched.

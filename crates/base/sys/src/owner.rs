@@ -4,7 +4,7 @@
 //! This is the only such mark: a bare PID could belong to another process in another PID namespace,
 //! or to a later one.
 
-use crate::pid_namespace::{PidNamespace, check_proc};
+use crate::pid_namespace::{PidNamespace, below, check_proc};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -62,12 +62,19 @@ impl Owner {
         next().map(|_number| owner)
     }
 
-    /// Whether it belongs to this PID namespace and has ended. False for other namespaces and with
-    /// a /proc of another one, where this is unknown.
+    /// Whether it is known to have ended: in the initial PID namespace, unless /proc hides
+    /// processes, of every owner; elsewhere of those in the same namespace; with a /proc of another
+    /// one of none.
     pub fn has_ended(&self) -> bool {
-        PidNamespace::current().is_ok_and(|own| own == self.namespace)
-            && started(self.pid) != Some(self.start)
-            && check_proc(Path::new("/")).is_ok()
+        let is_it = |pid| started(pid) == Some(self.start);
+        let Ok(own) = PidNamespace::current() else {
+            return false;
+        };
+        check_proc(Path::new("/")).is_ok()
+            && match own == self.namespace {
+                true => !is_it(self.pid),
+                false => below(self.namespace, self.pid, is_it).is_ok_and(|found| found.is_none()),
+            }
     }
 }
 
@@ -87,6 +94,7 @@ pub fn started(pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Uid;
 
     #[test]
     fn a_name_tells_its_owner() {
@@ -123,9 +131,59 @@ mod tests {
         assert!(earlier.has_ended());
         let elsewhere = Owner {
             namespace: PidNamespace::of_inode(1),
-            ..earlier
+            ..owner
         };
-        assert!(!elsewhere.has_ended(), "nothing is known of it");
+        let sees_all = PidNamespace::current().is_ok_and(PidNamespace::is_initial)
+            && !fs::read_to_string("/proc/self/mounts").is_ok_and(|all| all.contains("hidepid="));
+        assert_eq!(
+            elsewhere.has_ended(),
+            sees_all,
+            "no namespace has that inode"
+        );
+    }
+
+    /// `cat` as the first process of a PID namespace.
+    #[test]
+    fn who_lives_in_a_namespace_below_is_known_in_the_initial_one() {
+        use std::os::unix::fs::MetadataExt;
+        let mut command = std::process::Command::new("unshare");
+        command.args(["-pf", "--kill-child", "cat"]);
+        let started_here = command.stdin(std::process::Stdio::piped()).spawn();
+        let own = PidNamespace::current().expect("/proc is mounted");
+        let (Ok(mut unshare), true) = (started_here, own.is_initial() && Uid::own() == Uid::ROOT)
+        else {
+            println!(
+                "skipped: it needs root, the initial PID namespace, and unshare of util-linux"
+            );
+            return;
+        };
+        let (namespace, outside) = loop {
+            let path = format!("/proc/{}/ns/pid_for_children", unshare.id());
+            let inode = fs::metadata(path).expect("unshare runs").ino();
+            let namespace = PidNamespace::of_inode(inode);
+            if let Some(pid) = below(namespace, 1, |_| true).expect("it shows all") {
+                break (namespace, pid);
+            }
+            std::thread::yield_now();
+        };
+        let cat = Owner {
+            namespace,
+            pid: 1,
+            start: started(outside).expect("it waits for input"),
+        };
+        assert!(!cat.has_ended());
+        let [mut before, mut beside, mut elsewhere] = [cat.clone(), cat.clone(), cat.clone()];
+        before.start -= 1;
+        beside.pid = 2;
+        elsewhere.namespace = PidNamespace::of_inode(1);
+        for other in [before, beside, elsewhere] {
+            assert!(other.has_ended(), "{other:?}");
+        }
+        unshare.kill().expect("it runs");
+        unshare.wait().expect("it runs");
+        while !cat.has_ended() {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

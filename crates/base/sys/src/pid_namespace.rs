@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Inode of the first PID namespace: `PROC_PID_INIT_INO` of include/linux/proc_ns.h, the same on
+/// Inode of the initial PID namespace: `PROC_PID_INIT_INO` of include/linux/proc_ns.h, the same on
 /// every Linux.
 const INITIAL: u64 = 0xEFFF_FFFC;
 /// Most processes that [`here`] examines.
@@ -101,6 +101,35 @@ pub fn here(namespace: PidNamespace, process: u32, thread: u32) -> Option<(u32, 
         innermost(&status) == Some(thread)
     })?;
     Some((found, found_thread))
+}
+
+/// A process of a PID namespace below the initial one, this process's, by its PID in `namespace`
+/// and whatever else `is_it` looks at.
+///
+/// # Errors
+/// Whether there is one cannot be told: this is not the initial namespace, /proc hides processes
+/// (hidepid of proc(5)) or does not let this user look at one that may be it, or Linux is older
+/// than 4.1.
+pub fn below(
+    namespace: PidNamespace,
+    pid: u32,
+    is_it: impl Fn(u32) -> bool,
+) -> io::Result<Option<u32>> {
+    let status = |pid: u32| fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
+    let shows_all = !fs::read_to_string("/proc/self/mounts")?.contains("hidepid=");
+    let tells = !numbers(&status(std::process::id()), "NSpid:").is_empty();
+    if !(PidNamespace::current()?.is_initial() && shows_all && tells) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    for found in listed("/proc") {
+        if innermost(&status(found)) == Some(pid)
+            && is_it(found)
+            && fs::metadata(format!("/proc/{found}/ns/pid"))?.ino() == namespace.0
+        {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
 }
 
 /// Entries of a directory whose names are numbers.

@@ -106,8 +106,7 @@ fn remove(path: &Path) -> Result<(), TraceError> {
     Ok(())
 }
 
-/// Removes the instances that killed processes of this PID namespace left; returns their number.
-/// Those of living processes and of other namespaces stay.
+/// Removes the instances that processes left that are known to have ended; returns their number.
 ///
 /// # Errors
 /// The instances cannot be listed.
