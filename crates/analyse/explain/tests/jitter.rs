@@ -282,6 +282,10 @@ fn steps_that_a_rank_lacks_are_left_out_on_all() {
     let kept = |rank, step| rank != 2 || step < 150;
     let findings = explained(manifest(md()), Some(&regions(kept)), None);
     assert_eq!(findings.jitter[0].steps, 150);
+    // Also those after one that it lost.
+    let lost = |rank, step| rank != 2 || step != 150;
+    let findings = explained(manifest(md()), Some(&regions(lost)), None);
+    assert_eq!(findings.jitter[0].steps, 150);
     // Also if it is the last one that lacks them all.
     for lacking in [2, 3] {
         let none = |rank, _| rank != lacking;
@@ -289,6 +293,31 @@ fn steps_that_a_rank_lacks_are_left_out_on_all() {
         assert!(findings.jitter.is_empty(), "{lacking}");
     }
     assert!(explained(manifest(md()), None, None).jitter.is_empty());
+}
+
+#[test]
+fn each_phase_has_its_own_steps() {
+    let mut two = manifest(md());
+    let second_from = BEGIN + 250 * PERIOD;
+    let mut second = two.phases[0].clone();
+    second.begin_ns = second_from;
+    two.phases[0].end_ns = second_from;
+    two.phases.push(second);
+    let mut steps = Regions::default();
+    for mut region in regions(|_, _| true).rows() {
+        if region.iteration >= 250 {
+            region.phase = 1;
+            region.iteration -= 250;
+        }
+        steps.push(region);
+    }
+    let findings = explained(two, Some(&steps), None);
+    let found = findings.jitter.iter().map(|j| (j.phase, j.steps));
+    assert_eq!(found.collect::<Vec<_>>(), [(0, 250), (1, 150)]);
+    for (found, from) in findings.jitter.iter().zip([BEGIN, second_from]) {
+        let begin = from + found.slowest.step * PERIOD + 300_000;
+        assert_eq!(found.slowest.begin_ns, begin);
+    }
 }
 
 #[test]
