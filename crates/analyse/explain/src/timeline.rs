@@ -524,11 +524,17 @@ mod tests {
                     prop_assert_eq!(timeline.hole_before(end), None);
                 }
             }
+            // What a window shows does not depend on where it begins.
+            let each = |p: Piece| (p.begin..p.end).map(move |_| (p.actor, p.owner));
+            let whole: Vec<_> = timeline.between(0, 1_000).flat_map(each).collect();
             let (begin, length) = window;
             let mut now = begin;
             for piece in timeline.between(begin, begin + length) {
                 prop_assert_eq!(piece.begin, now);
                 prop_assert!(piece.end > piece.begin);
+                for (at, shown) in each(piece).enumerate() {
+                    prop_assert_eq!(shown, whole[now as usize + at], "at {}", now as usize + at);
+                }
                 now = piece.end;
             }
             prop_assert_eq!(now, begin + length);
