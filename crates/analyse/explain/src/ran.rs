@@ -146,4 +146,15 @@ mod tests {
         assert_eq!(ran.measured(cpu, 1_000..2_000), Some(Pid::new(8)));
         assert_eq!(ran.measured(cpu, 1_000..1_500), None);
     }
+
+    #[test]
+    fn the_first_cpu_is_that_of_the_earliest_burst_whatever_their_order() {
+        let (node, pid) = (NodeId::new(0), Pid::new(7));
+        let mut ran = Ran::default();
+        for (cpu, time) in [(3, 500..600), (1, 20..50), (2, 700..800)] {
+            ran.add(node, pid, Cpu::new(cpu), time);
+        }
+        let thread = ran.thread(node, pid).expect("it ran");
+        assert_eq!((thread.first_cpu(), thread.time), (Cpu::new(1), 230));
+    }
 }

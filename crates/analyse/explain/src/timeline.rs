@@ -408,6 +408,17 @@ mod tests {
     }
 
     #[test]
+    fn a_short_handler_that_took_long_for_once_is_work_up_to_twenty_microseconds() {
+        for (end, gap) in [(21_000, false), (21_001, true)] {
+            let timeline = build(&[burst(0, 30_000, 1)], &[irq(1_000, end, 4, 0)], Some(100));
+            let found = timeline
+                .between(0, 30_000)
+                .any(|p| p.actor == Actor::Hypervisor);
+            assert_eq!(found, gap, "{end}");
+        }
+    }
+
+    #[test]
     fn the_end_of_a_hole_can_be_given_to_a_thread() {
         let mut timeline = build(&[burst(10, 20, 1), burst(40, 50, 2)], &[], None);
         let text = |timeline: &CpuTimeline| text(timeline.between(10, 50));
