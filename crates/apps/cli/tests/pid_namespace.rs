@@ -309,7 +309,8 @@ fn what_was_left_in_a_pid_namespace_is_removed_from_outside_it() {
     let directory = loop {
         // That of this process until it has made one.
         let inside = fs::metadata(format!("/proc/{}/ns/pid_for_children", watch.id())).unwrap();
-        let prefix = format!("idlewave-watch-{}-", inside.ino());
+        // Process 1 there. Others may be left of an earlier namespace with the same inode.
+        let prefix = format!("idlewave-watch-{}-1-", inside.ino());
         let entries = fs::read_dir("/dev/shm").unwrap().flatten();
         let found = entries.into_iter().find(|entry| {
             inside.ino() != own && entry.file_name().to_string_lossy().starts_with(&prefix)

@@ -139,19 +139,21 @@ mod tests {
 
     #[test]
     fn threads_tell_of_one_node_and_their_samples_make_parameters() {
-        // Under other load, little fits into two seconds, and longer messages may not appear
-        // slower: then no bandwidth follows.
+        // Under other load, little or nothing fits into two seconds, and longer messages may not
+        // appear slower: then no bandwidth follows.
         let all_to_all = |p: &SamplePoint| matches!(p.probe, Probe::AllToAll { per_node: 3, .. });
-        let attempts = [2, 8].map(Nanos::from_secs).into_iter();
-        let mut attempts = attempts.map(|duration| {
+        let attempts = [2, 8, 32].map(Nanos::from_secs).into_iter();
+        let mut attempts = attempts.filter_map(|duration| {
             let options = CalibrateOptions {
                 duration,
                 ..options()
             };
-            let done = calibrate(&options, &Stop::default(), &Quiet);
-            let done = done.expect("threads can be had").expect("rank 0");
+            let done = match calibrate(&options, &Stop::default(), &Quiet) {
+                Err(MeasureError::Recording(SessionError::Interrupted { .. })) => return None,
+                done => done.expect("threads can be had").expect("rank 0"),
+            };
             let found = fit(&done.samples, 1);
-            (done, found)
+            Some((done, found))
         });
         let mut others = Vec::new();
         let enough = attempts.find(|(done, found)| {
@@ -164,7 +166,7 @@ mod tests {
             // By its own measurements the machine was busy each time; a complete calibration may
             // then take minutes.
             assert!(
-                others.len() == 2 && others.iter().all(|share| *share > 0.1),
+                !others.is_empty() && others.iter().all(|share| *share > 0.1),
                 "{others:?}"
             );
             return println!("skipped: others use the machine: {others:?}");
