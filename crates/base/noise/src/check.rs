@@ -1,4 +1,4 @@
-//! Checks that make a model valid.
+//! Validity checks for a model.
 
 use crate::lengths::LONGEST_NS;
 use crate::model::{Arrivals, Lengths, NoiseModel, Scope, Source, Tail, Together};
@@ -44,7 +44,7 @@ fn called(cpu: Option<u32>) -> String {
     cpu.map_or("a CPU".to_owned(), |cpu| format!("CPU {cpu} of a node"))
 }
 
-/// Most sources that a drawn word can number.
+/// The most sources that a drawn word can number.
 const MOST_SOURCES: usize = 32_768;
 
 impl NoiseModel {
@@ -79,7 +79,7 @@ impl NoiseModel {
         }
     }
 
-    /// A warning, without the final stop, if the sources together take most of a CPU: ranks there
+    /// A warning, without the full stop, if the sources together take most of a CPU: ranks there
     /// are predicted to be very slow.
     pub fn crawls(&self) -> Option<String> {
         let (cpu, share) = self.busiest().filter(|b| b.1 >= MUCH_TAKEN)?;
@@ -91,8 +91,9 @@ impl NoiseModel {
         ))
     }
 
-    /// The CPU of a node on which the sources together take the largest share, with that share; no
-    /// number if all CPUs are alike. `None` without sources, or if one has no mean length.
+    /// The CPU of a node from which the sources together take the largest share, and that share.
+    /// The CPU is `None` if all CPUs are alike, the result if there are no sources or one has no
+    /// mean length.
     pub fn busiest(&self) -> Option<(Option<u32>, f64)> {
         let (mut of_all, mut of_some) = (0.0, BTreeMap::<u32, f64>::new());
         for one in &self.sources {
@@ -312,7 +313,7 @@ mod tests {
         let often = model(|s| s.arrivals = Arrivals::Poisson { rate_per_s: 9.9e6 });
         let text = often.check().unwrap_err().to_string();
         assert!(text.contains("99.0 %"), "{text}");
-        // On one CPU of two, although on average a quarter of the time is left.
+        // On one CPU of two: on average, half the time is left.
         let one = model(|s| {
             s.arrivals = Arrivals::Poisson { rate_per_s: 9.9e6 };
             s.cpus = Some(vec![1]);

@@ -56,8 +56,7 @@ pub fn exp_m1(x: f64) -> f64 {
     power * (sum * r) + (power - 1.0)
 }
 
-/// Weighted bins, drawn from in constant time (Walker's alias method in Vose's form, integer
-/// weights).
+/// Weighted bins, sampled in constant time (Walker's alias method in Vose's form, integer weights).
 #[derive(Clone, Debug)]
 pub struct LengthTable {
     columns: Vec<Column>,
@@ -105,7 +104,7 @@ impl LengthTable {
     pub fn draw(&self, high: u64, low: u64) -> u64 {
         let index = (high * self.columns.len() as u64) >> 32;
         let column = self.columns[index as usize];
-        // An index, not a branch: it would be unpredictable.
+        // An index, because a branch would be unpredictable.
         column.lengths[usize::from(low >= column.threshold)]
     }
 }

@@ -1,8 +1,8 @@
-//! The noise model: named sources, with when, whom and how long they strike.
+//! The noise model: named sources, with when, where and for how long they strike.
 //!
 //! Place in the flow: a [`NoiseModel`] is fitted from a run, read from a TOML file or written by
-//! hand. [`Noise`] is the model with a seed. A [`Timeline`] tells for one CPU when work that starts
-//! now finishes. Both simulation engines take CPU time through [`CpuTime`].
+//! hand. [`Noise`] is the model with a seed. A [`Timeline`] computes for one CPU when work that
+//! starts now finishes. Both simulation engines take CPU time through [`CpuTime`].
 //!
 //! Randomness is counter-based (seed, source, CPU, event number): the order, time and thread of a
 //! query do not change the events, and removing a source leaves the events of all others in place.

@@ -75,7 +75,7 @@ impl LoneStream<'_> {
         self.draw_portable(places, indices)
     }
 
-    /// [`LoneStream::draw`] without special instructions; the reference for it.
+    /// [`LoneStream::draw`] without special instructions, as its reference.
     pub fn draw_portable(&self, places: &[u32; LANES], indices: &[u64; LANES]) -> Struck {
         let counters = self.counters(places, indices);
         self.events(places, indices, &philox4x32_each(&counters, self.key))

@@ -82,7 +82,7 @@ pub struct Source {
     pub keeps: f64,
     /// When events start.
     pub arrivals: Arrivals,
-    /// Lengths of events; omitted with `arrivals` of a trace.
+    /// Lengths of events; omitted if `arrivals` is a trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<Lengths>,
     /// Goodness of the fit; omitted if nothing was measured.
@@ -157,7 +157,7 @@ pub enum Arrivals {
         /// Recorded time in nanoseconds, later than the start of the last event.
         watched_ns: u64,
         /// Length of a block in nanoseconds. If omitted, the whole recording is repeated from a
-        /// random point on.
+        /// random point.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         block_ns: Option<u64>,
         /// Start and length of each event in nanoseconds, in order of start.
@@ -201,17 +201,18 @@ pub enum Lengths {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tail {
-    /// Number of events that follow it, in the unit of the bins beside it; ignored without bins.
+    /// Number of events that follow this law, in the unit of the bins' counts; ignored without
+    /// bins.
     #[serde(default = "one_event", skip_serializing_if = "is_one_event")]
     pub count: u64,
     /// The threshold, in nanoseconds.
     pub threshold_ns: u64,
     /// Its scale in nanoseconds, above 0.
     pub scale_ns: f64,
-    /// Its shape: 0 is exponential, above 0 heavy, without a mean from 1; below 0 lengths are
-    /// bounded.
+    /// Its shape: 0 is exponential; above 0 the tail is heavy, and from 1 it has no mean; below 0
+    /// lengths are bounded.
     pub shape: f64,
-    /// Longer events are cut to this: an upper bound on the machine.
+    /// Longer events are cut to this length, an upper bound for the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_ns: Option<u64>,
 }
@@ -262,7 +263,7 @@ impl NoiseModel {
 
 impl Source {
     /// A task with independent events on every CPU, each taking the whole CPU. `length` is omitted
-    /// with arrivals of a trace.
+    /// if the arrivals are a trace.
     pub fn task(
         name: impl Into<String>,
         arrivals: Arrivals,
@@ -281,8 +282,8 @@ impl Source {
         }
     }
 
-    /// Class and name, "irq:eth0"; just once if they are equal, "timer tick". A pattern that
-    /// selects it.
+    /// Class and name, "irq:eth0", or just one if they are equal, "timer tick". As a pattern it
+    /// selects the source.
     pub fn label(&self) -> String {
         let kind = self.kind.label();
         match kind == self.name {
@@ -293,8 +294,8 @@ impl Source {
 }
 
 impl Source {
-    /// Share of a CPU's time that it takes, averaged over the node's CPUs; `None` if its lengths
-    /// have no mean.
+    /// Share of a CPU's time that the source takes, averaged over the node's CPUs; `None` if its
+    /// lengths have no mean.
     pub fn stolen(&self, cpus_per_node: u32) -> Option<f64> {
         let mean = || self.length.as_ref().and_then(Lengths::mean_ns);
         let taken = match &self.arrivals {

@@ -95,7 +95,7 @@ impl Noise {
     }
 }
 
-/// A constant number in 0..1 for a rank under a seed, such as its speed.
+/// A number in 0..1 that is fixed for a rank and a seed, for example for the rank's speed.
 pub fn uniform(seed: u64, rank: u32) -> f64 {
     let [high, low, ..] =
         philox4x32_one([rank, 0, 1, u32::MAX], [seed as u32, (seed >> 32) as u32]);

@@ -9,7 +9,7 @@ const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
 const LOWER: u64 = 0xFFFF_FFFF;
 
-/// Blocks computed at once: two vectors of AVX2.
+/// Blocks computed at once: two AVX2 vectors.
 pub const LANES: usize = 8;
 
 /// Four random words (32 bits each) for each of [`LANES`] successive counters; the first word of

@@ -53,13 +53,13 @@ impl Pattern {
         &self.text
     }
 
-    /// Whether it selects this source.
+    /// Whether the pattern selects this source.
     pub fn matches(&self, source: &Source) -> bool {
         self.kind.as_ref().is_none_or(|k| is_kind(k, source.kind))
             && like(&self.name, &source.name.to_lowercase())
     }
 
-    /// Indices of the sources of a model that it selects.
+    /// Indices of the model's sources that the pattern selects.
     pub fn chosen(&self, model: &NoiseModel) -> Vec<usize> {
         (0..model.sources.len())
             .filter(|&i| self.matches(&model.sources[i]))
@@ -74,7 +74,7 @@ fn is_kind(pattern: &str, kind: SourceKind) -> bool {
     is(kind.label()) || written.is_ok_and(|w| w.as_str().is_some_and(is))
 }
 
-/// A kind, whatever joins its words.
+/// A kind in lower case, with its words joined by spaces.
 fn plain(kind: &str) -> String {
     kind.to_lowercase().replace(['_', '-'], " ")
 }
@@ -140,7 +140,7 @@ mod tests {
             assert_eq!(pattern.matches(&irq), first, "{pattern:?}");
             assert_eq!(pattern.matches(&worker), second, "{pattern:?}");
         }
-        // By label, and by the name in models.
+        // By label and by the name in models.
         let gap = source(SourceKind::Hypervisor, "hypervisor gap");
         for pattern in ["hypervisor:*", "hypervisor gap", "hypervisor*"] {
             assert!(

@@ -29,14 +29,14 @@ pub struct ServedEvents {
 /// A stream on a CPU, with its next event.
 #[derive(Clone, Debug)]
 struct Pending {
-    /// Index among those of the noise.
+    /// Its index in the noise.
     stream: usize,
     events: Events,
     next: Event,
 }
 
 impl ServedEvents {
-    /// The events of a CPU from the start.
+    /// The events of a CPU from the start of the simulation.
     pub fn new(noise: &Noise, place: Place) -> Self {
         let pending = noise
             .streams
@@ -64,7 +64,7 @@ impl ServedEvents {
     /// `until` may change that. Events of length 0 are skipped.
     pub fn next_before(&mut self, noise: &Noise, until: u64) -> Option<Served> {
         loop {
-            // Of equal starts the first, as on the timeline.
+            // If starts are equal, the first stream wins, as on the timeline.
             let pending = self.pending.iter_mut().min_by_key(|p| p.next.begin)?;
             let next = pending.next;
             let begin = self.free.max(next.begin);

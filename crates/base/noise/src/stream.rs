@@ -25,7 +25,7 @@ pub(crate) struct Stream {
     pub id: u32,
     pub scope: Scope,
     pub together: Together,
-    /// By CPU of a node; empty for all.
+    /// Whether it strikes each CPU of a node; empty if it strikes all.
     pub strikes: Vec<bool>,
     /// Speed that the rank keeps, in units of 1/[`FULL`]; 0 stops it.
     pub keeps: u32,
@@ -54,13 +54,13 @@ pub(crate) enum Process {
     },
 }
 
-/// A recording that is played in blocks from places drawn at random.
+/// A recording that is replayed in blocks from randomly drawn positions.
 #[derive(Clone, Debug)]
 pub(crate) struct Played {
-    /// Its length; after it, it begins again.
+    /// Its length, after which it starts again.
     pub watched_ns: u64,
     pub block_ns: u64,
-    /// Begin and length of each event, in order.
+    /// Start and length of each event, in order.
     pub events: Vec<[u64; 2]>,
 }
 
@@ -126,7 +126,7 @@ impl Stream {
         self.strikes.is_empty() || self.strikes[place.cpu as usize]
     }
 
-    /// The word that CPUs which share its events have in common.
+    /// A word that all CPUs which share its events have in common.
     pub fn key_place(&self, place: Place) -> u32 {
         match (self.together, self.scope) {
             (Together::All, _) => 0,

@@ -41,7 +41,7 @@ fn charged(
 
 #[test]
 fn work_ends_later_by_what_strikes_it_and_waits_absorb() {
-    // At 100, 200, 300 ... for 10 ns each.
+    // At 0, 100, 200 ... for 10 ns each.
     let noise = noise(vec![periodic(100, 0, 10)]);
     let mut t = Timeline::new(&noise, noise.place(0));
     // The event at 0 is being served, the next one is at 100: 10 + 90 just fits.
@@ -61,12 +61,12 @@ fn work_ends_later_by_what_strikes_it_and_waits_absorb() {
 fn an_event_that_begins_during_another_follows_it() {
     let noise = noise(vec![periodic(1_000, 10, 50), periodic(1_000, 30, 50)]);
     let mut t = Timeline::new(&noise, noise.place(0));
-    // 10..60, then 60..110 although it started at 30.
+    // 10..60, then 60..110, although the second event started at 30.
     assert_eq!(
         charged(&noise, &mut t, 0, 20),
         (120, vec![(0, 50), (1, 50)])
     );
-    // Both end before the start, except the second one's last 30.
+    // The first is over before the start; the last 30 ns of the second are not.
     let mut t = Timeline::new(&noise, noise.place(0));
     assert_eq!(charged(&noise, &mut t, 80, 20), (130, vec![(1, 30)]));
 }
@@ -77,7 +77,7 @@ fn slower_levels_stretch_work_and_stand_stills_lie_within() {
     slow.keeps = 0.5;
     let noise = noise(vec![slow, periodic(1_000, 150, 20)]);
     let mut t = Timeline::new(&noise, noise.place(0));
-    // 100 full, 50 half (25), 20 still, 130 half (65): 190 at 300.
+    // 100 at full speed, 50 at half (25), 20 stopped, 130 at half (65): 190 at 300.
     assert_eq!(
         charged(&noise, &mut t, 0, 190),
         (300, vec![(1, 20), (0, 90)])
@@ -89,7 +89,7 @@ fn slower_levels_stretch_work_and_stand_stills_lie_within() {
     third.keeps = 1.0 / 3.0;
     let noise = super::tests::noise(vec![third]);
     let mut t = Timeline::new(&noise, noise.place(0));
-    // 341 of 1,024 parts: 7 need 21.02.
+    // 341/1,024 of full speed: 7 ns of work take 21.02.
     assert_eq!(charged(&noise, &mut t, 0, 7).0, 22);
 }
 
@@ -140,7 +140,7 @@ fn one_event() -> impl Strategy<Value = OneEvent> {
 
 #[test]
 fn by_exposure_time_stands_still_while_the_rank_waits() {
-    // At 100, 200, 300 ... of the time that it computes, for 10 ns each.
+    // At 0, 100, 200 ... of the time that it computes, for 10 ns each.
     let model = NoiseModel {
         clock: Clock::Work,
         sources: vec![periodic(100, 0, 10)],

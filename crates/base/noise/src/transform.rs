@@ -4,7 +4,8 @@ use crate::model::{NoiseModel, Source, Together};
 use idlewave_run::SourceKind;
 
 impl NoiseModel {
-    /// The events of every source strike all CPUs of all nodes at the same moments.
+    /// The model in which the events of every source strike all CPUs of all nodes at the same
+    /// moments.
     pub fn coscheduled(&self) -> NoiseModel {
         let mut model = self.clone();
         for source in &mut model.sources {
@@ -13,9 +14,9 @@ impl NoiseModel {
         model
     }
 
-    /// Reserves this many CPUs of every node for everything that can run anywhere. It then strikes
-    /// no rank, and the node has fewer ranks. `None` if no CPU would be left for ranks, or `cpus`
-    /// is 0.
+    /// Reserves this many CPUs of every node for all noise that can run anywhere. That noise then
+    /// strikes no rank, and the node has fewer ranks. `None` if no CPU would be left for ranks, or
+    /// `cpus` is 0.
     pub fn with_quiet_cpus(&self, cpus: u32) -> Option<NoiseModel> {
         let left = self
             .cpus_per_node

@@ -1,4 +1,4 @@
-//! The model that docs/noise-model.md shows is one.
+//! The model shown in docs/noise-model.md is valid.
 
 #![allow(clippy::unwrap_used)]
 
