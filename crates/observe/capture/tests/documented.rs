@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Files that give commands to the user.
+/// Files that tell the user commands to run.
 const TELLERS: [&str; 3] = [
     "src/capabilities/probe.rs",
     "src/perf/error.rs",

@@ -1,4 +1,4 @@
-//! The real tracer of this machine. Where it may not be used the tests say so and end.
+//! Tests the real tracer of this machine. Where it may not be used, the tests say so and end.
 
 #![allow(clippy::unwrap_used)]
 
@@ -206,7 +206,7 @@ fn a_recording_that_begins_or_ends_refuses_no_line_of_a_program() {
     }
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     std::thread::scope(|scope| {
-        // Dropped at the end, or when a session fails.
+        // The sender is dropped at the end, or when a session fails.
         let (tracing, traced) = channel::<()>();
         let writer = scope.spawn(move || {
             let refused = || std::fs::write(&marker, "a line").err();

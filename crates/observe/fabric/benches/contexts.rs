@@ -1,7 +1,7 @@
-//! A switch between the contexts of two gangs, both of one size, by the policies that copy: Whole,
-//! and Valid with one frame per ring ("empty") and with all rings full. One iteration is one
-//! switch. The caches are as the last switch left them: between two switches of a real gang its
-//! program has used them.
+//! A switch between the contexts of two gangs, both of the same size, by the policies that copy:
+//! Whole, and Valid with one frame per ring ("empty") and with all rings full. One iteration is one
+//! switch. The caches are as the last switch left them; a real gang's program uses them between two
+//! switches.
 //!
 //! Floor: reading and writing the copied bytes twice.
 

@@ -30,7 +30,7 @@ fn exchange(end: &mut Endpoint, buffers: &mut [Vec<u8>; 2]) {
     *to_send = end.finish_send(sending, &mut || ()).expect("its buffer");
 }
 
-/// Runs `operation` in step on two ranks; the second one is told before each sample whether to go
+/// Runs `operation` in step on two ranks; the second one learns before each sample whether to go
 /// on.
 fn pair(bencher: Bencher, operation: fn(&mut Endpoint, &mut [Vec<u8>; 2])) {
     let mut ends = world(2, Waiting::Spin).into_iter();

@@ -1,10 +1,10 @@
-//! What the fabric over MPI adds to the library: a barrier, an allreduce of 8 bytes and an exchange
-//! of 1,024 bytes both ways on 2 ranks, with blocking and with watched waits, against a C program
-//! that is linked to the library and makes the same calls.
+//! What the fabric over MPI costs on top of the library: a barrier, an allreduce of 8 bytes and an
+//! exchange of 1,024 bytes both ways on 2 ranks, with blocking and with watched waits, against a C
+//! program that is linked to the library and makes the same calls.
 //!
-//! Jobs of the two alternate. Of each job, the lowest decile of its blocks counts, for machines
-//! that do other things meanwhile. The output is the median, lowest and highest of the jobs, and
-//! the difference of the medians.
+//! Jobs of the two alternate. The result of a job is the lowest decile of its blocks, which
+//! tolerates other load on the machine. The output is the median, lowest and highest of the jobs,
+//! and the difference of the medians.
 //!
 //! `cargo bench -p idlewave-fabric --bench mpi`
 

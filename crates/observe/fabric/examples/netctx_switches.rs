@@ -1,16 +1,16 @@
 //! Gangs of processes on the nodes of `tests/nodes/with_nodes`, switched at random moments: no
-//! message may be lost, doubled or reordered. Ranks are killed at random too; their gang ends, and
-//! another takes its place.
+//! message may be lost, duplicated or reordered. Ranks are killed at random too; their gang ends,
+//! and another takes its place.
 //!
 //! ```text
 //! cargo build --release -p idlewave-fabric --example netctx_switches
 //! tests/nodes/with_nodes 8 target/release/examples/netctx_switches --switches 100000 --nodes 2..8
 //! ```
 //!
-//! One process controls: it talks over pipes to an agent on each node. An agent owns its node's
-//! device and starts its ranks. Every message holds its number, and its receiver compares it with
-//! what it must be. One line is printed per number of nodes; the exit code is 1 if anything was
-//! wrong.
+//! One process is the controller: it talks over pipes to an agent on each node. An agent owns its
+//! node's device and starts its ranks. Every message contains its number, and its receiver compares
+//! it with what it should be. One line is printed per node count; the exit code is 1 if anything
+//! was wrong.
 
 #[path = "netctx_switches/agent.rs"]
 mod agent;

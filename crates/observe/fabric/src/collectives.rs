@@ -13,7 +13,7 @@ const ALLTOALL: Tag = Tag(Tag::RESERVED + 2);
 const ALLGATHER: Tag = Tag(Tag::RESERVED + 3);
 const ALLTOALLV: Tag = Tag(Tag::RESERVED + 4);
 
-/// How values of several ranks become one.
+/// How the values of several ranks are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
     /// Their sum.
@@ -100,7 +100,8 @@ pub fn broadcast<F: PointToPoint>(
 ) -> Result<(), FabricError> {
     let tree = Tree::new(fabric, root)?;
     let mut buffer = data.to_vec();
-    // The bit by which this rank is reached; for the root, one above all others.
+    // The distance from this rank's parent in the tree: its lowest set bit. For the root, a bit
+    // above all others.
     let reached = match tree.own {
         0 => tree.size.next_power_of_two(),
         own => 1 << own.trailing_zeros(),
@@ -171,7 +172,7 @@ pub fn alltoall<F: PointToPoint>(
     Ok(())
 }
 
-/// Where the blocks of these lengths lie in a buffer of `length` bytes.
+/// The ranges of blocks of these lengths in a buffer of `length` bytes.
 pub fn blocks_of(counts: &[usize], length: usize, size: u32) -> Vec<Range<usize>> {
     assert_eq!(
         counts.len(),

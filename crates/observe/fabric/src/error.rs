@@ -24,7 +24,7 @@ pub enum FabricError {
     TooLong {
         /// The sender.
         from: Rank,
-        /// Its length in bytes; `None` if the library does not report it.
+        /// The message's length in bytes; `None` if the library does not report it.
         length: Option<usize>,
         /// Bytes that the receive had room for.
         capacity: usize,

@@ -7,7 +7,7 @@ use idlewave_units::Rank;
 /// What waiting calls do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waits {
-    /// They call their hook on every turn.
+    /// They call their hook on every iteration.
     #[default]
     Watched,
     /// They make the library's own blocking calls, as an application would, if the fabric has any,
@@ -17,12 +17,12 @@ pub enum Waits {
 
 /// One rank's end of a fabric: [`PointToPoint`], and what all ranks do together.
 pub trait Fabric: PointToPoint {
-    /// Ends all ranks' waits, for a rank that gives up. They fail with [`FabricError::PeerFailed`];
-    /// over MPI the whole job ends.
+    /// Called by a rank that gives up: the waits of all ranks fail with
+    /// [`FabricError::PeerFailed`]. Over MPI the whole job ends.
     fn fail(&self);
 
-    /// Sets what waiting calls do from now on. A fabric without a library of its own always
-    /// watches.
+    /// Sets what waiting calls do from now on. Without an underlying library they are always
+    /// [`Waits::Watched`].
     fn set_waits(&mut self, _waits: Waits) {}
 
     /// Which ranks share a node. All ranks must call it.
@@ -31,10 +31,10 @@ pub trait Fabric: PointToPoint {
     /// Another rank failed.
     fn nodes(&mut self) -> Result<Nodes, FabricError>;
 
-    /// Runs `work` on the ranks `members` as a world of their own, in which a rank's place in the
-    /// list is its rank. The others sleep until it is done and get `None`. All ranks must call it
-    /// with the same list and no operation under way. A rank whose `work` cannot go on must
-    /// [`fail`](Self::fail).
+    /// Runs `work` on the ranks `members` as a world of their own, in which their rank is their
+    /// index in the list. The others sleep until it is done and get `None`. All ranks must call
+    /// this with the same list and with no operation under way. A rank whose `work` cannot go on
+    /// must [`fail`](Self::fail).
     ///
     /// # Errors
     /// The list is empty, names a rank twice or one that does not exist, or another rank failed.
@@ -148,8 +148,8 @@ pub trait Fabric: PointToPoint {
     }
 
     /// [`alltoall`](Self::alltoall) with blocks of any length: `send_counts[i]` bytes go to rank
-    /// `i`, and `receive_counts[i]` bytes, as many as it sends, come from it. Blocks lie one after
-    /// the other in rank order.
+    /// `i`, and `receive_counts[i]` bytes come from it, which must be as many as it sends. Blocks
+    /// lie one after the other in rank order.
     ///
     /// # Errors
     /// Another rank failed, or over MPI there are more than `i32::MAX` bytes to send or to receive.

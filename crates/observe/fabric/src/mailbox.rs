@@ -12,7 +12,7 @@ const SLOTS: usize = 8;
 
 #[repr(align(64))]
 struct Slot {
-    /// Even: free for turn `state / 2`. Odd: filled in turn `state / 2`.
+    /// Even: free in round `state / 2`. Odd: filled in round `state / 2`.
     state: AtomicU32,
     content: UnsafeCell<Content>,
 }
@@ -22,17 +22,17 @@ struct Content {
     bytes: [u8; SLOT_BYTES],
 }
 
-/// The mailbox. Its two ends count their `turn`s themselves, not in shared memory.
+/// The mailbox. Each end counts its own `turn`s, outside shared memory.
 pub struct Mailbox {
     slots: Box<[Slot]>,
 }
 
-// SAFETY: only the side that a slot's state gives it to touches the slot's content: the producer
+// SAFETY: only the side that owns a slot, according to its state, touches its content: the producer
 // while the state is even and of the producer's turn, the consumer while it is odd and of the
 // consumer's turn. Each side stores the state with Release after its access and loads it with
-// Acquire before the next, so accesses of the two sides are ordered. [`Ends`] ensures that there is
-// one producer and one consumer: rank `s` alone puts into mailboxes from `s`, rank `d` alone takes
-// from those to `d`.
+// Acquire before the next, so the accesses of the two sides are ordered. [`Ends`] ensures that
+// there is one producer and one consumer: only rank `s` puts into mailboxes from `s`, only rank `d`
+// takes from those to `d`.
 unsafe impl Sync for Mailbox {}
 
 impl Mailbox {
@@ -63,7 +63,7 @@ impl Mailbox {
         )
     }
 
-    /// Puts a piece in as the producer's `turn`-th; false if its slot is still full.
+    /// Puts in the producer's `turn`-th piece; false if its slot is still full.
     pub fn put(&self, turn: u64, tag: u32, message: u64, bytes: &[u8]) -> bool {
         let (slot, free) = self.place(turn);
         if slot.state.load(Ordering::Acquire) != free {
@@ -82,7 +82,7 @@ impl Mailbox {
         true
     }
 
-    /// Takes the consumer's `turn`-th piece out through `read`, if it is there.
+    /// Passes the consumer's `turn`-th piece to `read` and frees its slot, if the piece is there.
     pub fn take<T>(&self, turn: u64, read: impl FnOnce(Header, &[u8]) -> T) -> Option<T> {
         let (slot, free) = self.place(turn);
         if slot.state.load(Ordering::Acquire) != free.wrapping_add(1) {
@@ -99,10 +99,10 @@ impl Mailbox {
     }
 }
 
-/// The mailboxes between all ranks of a world, each made at first use.
+/// The mailboxes between all ranks of a world, each created on first use.
 pub struct Mailboxes {
     size: u32,
-    /// From rank `s` to rank `d` at `s * size + d`.
+    /// The one from rank `s` to rank `d` is at `s * size + d`.
     boxes: Box<[OnceLock<Mailbox>]>,
 }
 
@@ -143,7 +143,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// The ends of `rank`. Make them only once: each mailbox has one producer and one consumer.
+    /// The ends of `rank`. Create them only once: each mailbox has one producer and one consumer.
     pub fn new(rank: u32, mailboxes: &Arc<Mailboxes>) -> Self {
         let n = mailboxes.size() as usize;
         Self {

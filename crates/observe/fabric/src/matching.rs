@@ -5,9 +5,9 @@ use crate::{Delivery, FabricError, Tag};
 use idlewave_units::Rank;
 use std::collections::VecDeque;
 
-/// The most memory that a message's announced length may claim before its bytes arrive.
+/// The most memory reserved for an announced message before its bytes arrive.
 const AHEAD: usize = 1 << 20;
-/// Memory of an unexpected message beyond its content, roughly, bytes.
+/// Approximate overhead of an unexpected message beyond its content, bytes.
 const BESIDE: usize = 64;
 
 /// A send under way.
@@ -18,7 +18,7 @@ pub struct Sending(pub(crate) usize);
 #[derive(Debug)]
 pub struct Receiving(pub(crate) usize);
 
-/// State of one operation. A request holds its place in the list.
+/// State of one operation. A request holds its index.
 #[derive(Debug)]
 enum Operation {
     /// A send: `sent` bytes of the message have been put into pieces.
@@ -36,7 +36,7 @@ enum Operation {
         capacity: usize,
         buffer: Vec<u8>,
     },
-    /// A receive whose message is coming in.
+    /// A receive whose message is arriving.
     Receiving,
     /// A send that is complete.
     Sent(Vec<u8>),
@@ -46,13 +46,13 @@ enum Operation {
     Free,
 }
 
-/// A message coming in, piece by piece, from one source.
+/// A message arriving, piece by piece, from one source.
 #[derive(Debug)]
 struct Incoming {
     tag: u32,
     length: usize,
     data: Vec<u8>,
-    /// The receive that it matched and that one's capacity; `None` while it has matched none.
+    /// The matching receive and its capacity; `None` while there is none.
     receive: Option<(usize, usize)>,
 }
 
@@ -63,7 +63,7 @@ pub enum Awaited {
     Receive {
         /// The source; `None` for any.
         from: Option<u32>,
-        /// With this tag.
+        /// The tag of the message.
         tag: u32,
     },
     /// Room for a send.
@@ -86,9 +86,9 @@ pub struct Messages {
     posted: VecDeque<usize>,
     /// Unexpected messages, oldest first: source, tag and content.
     early: VecDeque<(u32, u32, Vec<u8>)>,
-    /// Memory of these, and of messages that are coming in without a receive, bytes.
+    /// Memory taken by these and by messages that are arriving without a receive, bytes.
     early_bytes: usize,
-    /// Per source: the message that is coming in.
+    /// Per source: the message that is arriving.
     incoming: Vec<Option<Incoming>>,
 }
 
@@ -156,7 +156,7 @@ impl Messages {
             capacity,
             buffer,
         });
-        // A message with this tag may already be coming in.
+        // A message with this tag may already be arriving.
         let begun = self
             .incoming
             .iter()
@@ -179,7 +179,7 @@ impl Messages {
         Receiving(index)
     }
 
-    /// Moves every message as far as it goes without waiting.
+    /// Moves every message as far as possible without waiting.
     pub fn progress(&mut self, pieces: &mut impl Pieces) {
         if !self.sends.is_empty() {
             self.push_sends(pieces);
@@ -202,7 +202,7 @@ impl Messages {
             {
                 self.pull(pieces, source);
             }
-            // If this one met its message, the next one has moved into its place.
+            // If this receive was matched, the next one has moved into its place.
             if self.posted.get(next) == Some(&index) {
                 next += 1;
             }
@@ -250,7 +250,7 @@ impl Messages {
         }
     }
 
-    /// Takes out the pieces that one source has put in.
+    /// Takes all pieces that have arrived from one source.
     fn pull(&mut self, pieces: &mut impl Pieces, source: u32) {
         let s = source as usize;
         loop {
@@ -292,13 +292,13 @@ impl Messages {
         }
     }
 
-    /// Memory that messages without a receive take, bytes.
+    /// Memory taken by messages without a receive, bytes.
     pub fn early_bytes(&self) -> usize {
         self.early_bytes
     }
 
     /// What an operation waits for; `None` if it is complete, or if this rank still has something
-    /// to move: pieces of another send, or a message that is coming in.
+    /// to move: pieces of another send, or a message that is arriving.
     pub fn awaited(&self, index: usize) -> Option<Awaited> {
         let elsewhere = |own: Option<u32>| {
             self.sends.iter().any(|send| match &self.operations[*send] {

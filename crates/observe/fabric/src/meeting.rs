@@ -3,14 +3,14 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Interval between checks whether another rank failed.
+/// Interval between checks for a failed rank.
 const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Arrivals since the world began.
+    /// Arrivals since the world was created.
     arrived: u64,
-    /// The highest number that a rank brought.
+    /// The highest number that any rank passed.
     highest: u64,
 }
 
@@ -23,7 +23,7 @@ pub struct Meeting {
 
 impl Meeting {
     /// Sleeps until `size` ranks have called it for the `nth` time, counted from 1, and returns the
-    /// highest `number` that any of them ever brought. `None` once `failed` returns true.
+    /// highest `number` that any of them ever passed. `None` once `failed` returns true.
     pub fn meet(&self, size: u32, nth: u64, number: u64, failed: impl Fn() -> bool) -> Option<u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.arrived += 1;

@@ -1,9 +1,10 @@
-//! The ranks of a world within the world.
+//! Worlds made of some ranks of the whole world.
 
 use crate::{Delivery, FabricError};
 use idlewave_units::Rank;
 
-/// The place of `own` in `members`, chosen from a world of `size` ranks; `None` if it is not there.
+/// The index of `own` in `members`, which were chosen from a world of `size` ranks; `None` if it is
+/// not a member.
 ///
 /// # Errors
 /// The list is empty, or names a rank twice or one that does not exist. All ranks get the same
@@ -25,7 +26,7 @@ pub fn place_among(members: &[Rank], own: Rank, size: u32) -> Result<Option<u32>
     Ok(place.map(|place| place as u32))
 }
 
-/// A world within the world.
+/// A world made of some ranks of the whole world.
 pub struct Chosen {
     /// This rank's number in it.
     pub place: u32,
@@ -34,18 +35,18 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// Translates a rank of the whole world to one of this world. Only members send, so `rank` is
-    /// one.
+    /// Translates a rank of the whole world to one of this world. `rank` is a member, since only
+    /// members send.
     fn within(&self, rank: Rank) -> Rank {
         let place = self.members.iter().position(|&member| member == rank);
         place.map_or(rank, |place| Rank::new(place as u32))
     }
 
-    /// Translates a rank among those that take part, the chosen ones or all, to its rank in the
-    /// whole world of `size` ranks.
+    /// Translates a rank among the participants (the chosen ranks, or all) to its rank in the whole
+    /// world of `size` ranks.
     ///
     /// # Errors
-    /// None of those that take part has this rank.
+    /// No participant has this rank.
     pub fn resolve(chosen: Option<&Self>, rank: Rank, size: u32) -> Result<Rank, FabricError> {
         let (found, size) = match chosen {
             Some(chosen) => {
@@ -57,8 +58,8 @@ impl Chosen {
         found.ok_or(FabricError::NoSuchRank { rank, size })
     }
 
-    /// The result of a receive, with the sender's rank translated to its rank among those that take
-    /// part.
+    /// The result of a receive, with the sender's rank translated to its rank among the
+    /// participants.
     ///
     /// # Errors
     /// That of the receive.

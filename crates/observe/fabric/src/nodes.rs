@@ -19,8 +19,8 @@ impl Nodes {
         }
     }
 
-    /// Builds the nodes from each rank's leader, the lowest rank on its node, and each rank's host
-    /// name.
+    /// Builds the nodes from the leader (the lowest rank on its node) and the host name of each
+    /// rank.
     pub fn from_leaders(leaders: &[u32], hosts: &[String]) -> Self {
         let mut first: Vec<u32> = leaders.to_vec();
         first.sort_unstable();
@@ -73,7 +73,7 @@ impl Nodes {
         self.ranks_of(node).next()
     }
 
-    /// The place of a rank among those of its node; `None` if there is no such rank.
+    /// The index of a rank among the ranks of its node; `None` if there is no such rank.
     pub fn local_rank(&self, rank: Rank) -> Option<u32> {
         let node = self.of_rank(rank)?;
         self.ranks_of(node)

@@ -1,6 +1,6 @@
 //! Pieces of messages, and what carries them.
 
-/// What goes with a piece of a message.
+/// What accompanies a piece of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Tag of the message.
@@ -16,8 +16,8 @@ pub trait Pieces {
     /// Ranks of the world.
     fn size(&self) -> u32;
 
-    /// Takes the first bytes of `rest`, the end of a message of `message` bytes, and returns how
-    /// many; `None` if there is no room. An empty message is one piece too.
+    /// Sends as much of `rest`, the remainder of a message of `message` bytes, as fits into one
+    /// piece, and returns how much; `None` if there is no room. An empty message is one piece too.
     fn put(&mut self, to: u32, tag: u32, message: u64, rest: &[u8]) -> Option<usize>;
 
     /// Passes the next piece from a rank to `read`, if one has arrived.

@@ -4,12 +4,12 @@ use crate::FabricError;
 use idlewave_units::Rank;
 
 /// Tells messages between the same two ranks apart. User tags are below [`Tag::RESERVED`]: MPI
-/// guarantees only tags up to 32,767, and the last ones carry collectives.
+/// guarantees only tags up to 32,767, and collectives use the last of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tag(pub u32);
 
 impl Tag {
-    /// The first tag that is not the user's.
+    /// The first tag reserved for collectives.
     pub const RESERVED: u32 = 32_512;
 }
 
@@ -18,14 +18,15 @@ impl Tag {
 pub struct Delivery {
     /// The sender.
     pub from: Rank,
-    /// The message, in the buffer that was passed to the receive, as long as the message.
+    /// Exactly the bytes of the message, where possible in the buffer that was passed to the
+    /// receive.
     pub data: Vec<u8>,
 }
 
 /// One rank's sends and receives.
 ///
-/// Waiting calls call a hook on every turn of the wait: a measuring rank reads its clock there, so
-/// that a wait hides no gap.
+/// Calls that wait invoke a hook on every iteration: a measuring rank reads its clock there, so
+/// that no gap hides in a wait.
 pub trait PointToPoint {
     /// A send under way.
     type Sending;
@@ -49,8 +50,8 @@ pub trait PointToPoint {
     ) -> Result<Self::Sending, FabricError>;
 
     /// Starts receiving a message of at most `capacity` bytes from one rank, or from any if `from`
-    /// is `None`. The message goes into `buffer`, whose content is dropped and whose memory is
-    /// reused.
+    /// is `None`. The memory of `buffer` is reused for the message, unless that has already
+    /// arrived.
     ///
     /// # Errors
     /// The rank does not exist, or another rank failed.

@@ -9,9 +9,9 @@ use idlewave_units::Rank;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Turns of a wait between checks whether another rank failed.
+/// Iterations of a wait between checks for a failed rank.
 const TURNS_PER_LOOK: u32 = 256;
-/// Turns after which a rank that shares its CPU yields it.
+/// Iterations of a wait after which a rank that shares its CPU yields it.
 const TURNS_BEFORE_YIELD: u32 = 64;
 
 /// How a rank waits.
@@ -47,7 +47,7 @@ pub struct Endpoint {
     ends: Ends,
     messages: Messages,
     barriers: u64,
-    /// The ranks that take part, if not all do.
+    /// The participating ranks, if not all participate.
     chosen: Option<Chosen>,
     meetings: u64,
 }
@@ -82,12 +82,12 @@ pub(crate) fn rounds_of(size: u32) -> u32 {
 }
 
 impl Endpoint {
-    /// Ends the waits of all ranks with an error, for a rank that gives up.
+    /// Called by a rank that gives up: the waits of all ranks fail.
     pub fn fail(&self) {
         self.shared.failed.store(true, Ordering::Relaxed);
     }
 
-    /// Ranks that take part.
+    /// Number of participating ranks.
     fn active(&self) -> u32 {
         match &self.chosen {
             Some(chosen) => chosen.members.len() as u32,
@@ -95,19 +95,19 @@ impl Endpoint {
         }
     }
 
-    /// Translates a rank among those that take part to its rank in the whole world.
+    /// Translates a rank among the participants to its rank in the whole world.
     fn resolve(&self, rank: Rank) -> Result<Rank, FabricError> {
         Chosen::resolve(self.chosen.as_ref(), rank, self.shared.mailboxes.size())
     }
 
-    /// The result of a receive, with the sender's rank translated to its rank among those that take
-    /// part.
+    /// The result of a receive, with the sender's rank translated to its rank among the
+    /// participants.
     fn heard(&self, result: Result<Delivery, FabricError>) -> Result<Delivery, FabricError> {
         Chosen::heard(self.chosen.as_ref(), result)
     }
 
-    /// Sleeps until all ranks of the world have met; returns the highest number of barriers that a
-    /// rank has passed.
+    /// Sleeps until all ranks of the world have met; returns the highest number of barriers that
+    /// any rank has passed.
     fn meet(&mut self) -> Result<u64, FabricError> {
         self.meetings += 1;
         let (size, shared) = (self.shared.mailboxes.size(), &self.shared);
@@ -125,7 +125,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// One turn of a wait.
+    /// One iteration of a wait.
     #[inline]
     fn relax(&self, turn: &mut u32) -> Result<(), FabricError> {
         *turn = turn.wrapping_add(1);
@@ -230,8 +230,8 @@ impl Fabric for Endpoint {
     ) -> Result<Option<T>, FabricError> {
         assert!(self.chosen.is_none(), "already among chosen ranks");
         let place = place_among(members, Rank::new(self.rank), self.active())?;
-        // A rank may leave a barrier while another still has its signals to send. With other
-        // partners those could overwrite newer ones, so nobody goes on before all have left.
+        // A rank may leave a barrier while another has yet to send its signals. Once the partners
+        // change, these could overwrite newer ones, so no rank goes on before all have left.
         self.meet()?;
         let done = place.map(|place| {
             let members = members.to_vec();

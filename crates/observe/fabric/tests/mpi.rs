@@ -1,6 +1,6 @@
 //! The fabric over MPI keeps every promise, under every installed library and launcher.
 //!
-//! Each test starts a launcher, whose ranks are this same executable with the test
+//! Each test starts a launcher, whose ranks run this same executable with the test
 //! `a_rank_of_a_job`.
 
 #![allow(clippy::unwrap_used)]

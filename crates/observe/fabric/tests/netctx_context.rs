@@ -366,8 +366,7 @@ fn a_region_of_random_words_is_saved_and_restored_within_its_bounds() {
         let mut saved = Vec::new();
         Policy::Valid.save(layout(), &mut region, &mut saved);
         assert!(saved.len() <= region.len());
-        // Words that changed during the copy are at worst wrong, and so is a copy that was cut
-        // short.
+        // Words that changed during the copy, or a copy that was cut short, are at worst wrong.
         for word in &mut saved {
             *word ^= *word >> 7;
         }

@@ -1,7 +1,7 @@
-//! The fabric over a device keeps every promise between processes: ranks of one node, of several,
-//! switched under them.
+//! The fabric over a device keeps every promise between processes: with ranks on one node or
+//! several, and gangs switched under them.
 //!
-//! Each rank is a process of this same executable with the test `a_rank_of_a_gang`.
+//! Each rank is a process that runs this same executable with the test `a_rank_of_a_gang`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -146,8 +146,8 @@ fn ranks_know_which_of_them_share_a_node() {
     site::end(&mut site.ranks(0, "nodes"));
 }
 
-/// Random traffic of two gangs, switched at random moments, over a network that loses, doubles,
-/// reorders and damages.
+/// Random traffic of two gangs, switched at random moments, over a network that loses, duplicates,
+/// reorders and damages frames.
 fn talk_and_switch(nodes: u32, policy: Policy, seed: u64) -> (u32, Vec<String>) {
     let mut site = Site::new(bad(nodes), policy, 2);
     let mut random = SplitMix::new(seed);
@@ -230,7 +230,7 @@ fn freeze(ranks: &mut [site::RankProcess], frozen: bool) {
         .collect();
     for child in &left {
         let signal = if frozen { Signal::STOP } else { Signal::CONT };
-        // It was not reaped yet, so its number is still its own.
+        // It has not been reaped yet, so its PID is still its own.
         send(Pid::new(child.id()), signal).unwrap();
     }
     let runs = |child: &&std::process::Child| {
@@ -306,7 +306,7 @@ fn ranks_killed_at_random_moments_cost_their_own_gang_alone() {
             std::thread::sleep(Duration::from_micros(random.below(4_000)));
         }
         let victim = random.below(3) as usize;
-        // Only its parent would learn of one that is killed before it attaches.
+        // If it were killed before it attached, only its parent would notice.
         let own = Some(dying[victim].child.id());
         let node = [2, 1, 0][victim];
         while site.devices[node].processes(gang).unwrap() != [own] {
@@ -393,7 +393,7 @@ fn ranks_fail_when_the_owner_of_their_device_is_killed_however_they_wait() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("node");
     let mut owner = owner(&path, 0);
-    // The last rank never comes. The second gang waits for its turn.
+    // The last rank never attaches. The second gang waits for its turn.
     let ways = [
         (0, 0, "spin", "hang"),
         (0, 1, "sleep", "hang"),
@@ -445,7 +445,7 @@ fn a_rank_that_goes_astray_fails_its_gang_and_neither_the_owner_nor_another_gang
     site.admit(0, &[0, 1]);
     site.admit(1, &[0, 1]);
     site.start(0);
-    // Regions come last, the second gang's behind the first's.
+    // Regions come last, the second gang's after the first's.
     let device = site.devices[0].path().to_owned();
     let file = std::fs::OpenOptions::new()
         .write(true)

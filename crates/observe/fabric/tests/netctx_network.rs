@@ -91,7 +91,7 @@ fn a_switch_that_cannot_drain_is_given_up_and_loses_nothing() {
             site.epoch = epoch;
         }
         cut.store(false, Ordering::Relaxed);
-        // The gang runs again: new messages go too.
+        // The gang runs again: new messages get through too.
         send(&mut first[0], 4);
         assert_eq!(receive(&mut first[1]), [1; 10]);
         assert_eq!(receive(&mut first[1]), [4; 10]);
@@ -179,7 +179,7 @@ fn frames_from_addresses_of_no_node_are_dropped() {
 }
 
 /// A network on which somebody injects a frame before all others, with a valid checksum and the
-/// number of the first.
+/// number of the first of them.
 struct Forged(Udp, Option<Vec<u8>>);
 
 impl Transport for Forged {
@@ -225,7 +225,7 @@ fn a_forged_frame_costs_the_one_whose_number_it_has_and_no_other() {
     let site = Site::new(transports.collect(), Policy::Resident, 1);
     site.admit(0, &[0, 1]);
     site.start(0);
-    // The forged frame comes before the first of the others is sent.
+    // The forged frame arrives before the first of the others is sent.
     let begin = Instant::now();
     while site.devices[1].counts().received == 0 {
         assert!(begin.elapsed() < LIMIT, "it never came");

@@ -1,5 +1,5 @@
-//! Long random runs of a channel over bytes: messages of any length, frames that are lost, doubled,
-//! reordered, damaged or of other gangs, with drains and abandoned epochs in between.
+//! Long random runs of a channel over bytes: messages of any length, frames that are lost,
+//! duplicated, reordered, damaged or of other gangs, with drains and abandoned epochs in between.
 
 #![allow(clippy::unwrap_used)]
 
@@ -104,7 +104,7 @@ impl Channel {
         true
     }
 
-    /// Delivers a frame of one direction, with one of the network's misdeeds or none.
+    /// Delivers a frame of one direction, with or without one of the network's misdeeds.
     fn deliver(&mut self, random: &mut SplitMix, there: bool, misdeeds: u64) {
         let frames = if there {
             &mut self.there
@@ -118,7 +118,7 @@ impl Channel {
         let any = random.below(frames.len() as u64) as usize;
         let mut frame = frames[if wild { any } else { 0 }].clone();
         match if wild { random.below(4) } else { 4 } {
-            // Doubled: one stays.
+            // Duplicated: one copy stays.
             0 => {}
             // Lost.
             1 => {
@@ -202,7 +202,7 @@ proptest! {
                 // Even when there is no need to.
                 940..=979 => channel.sender().time_out(),
                 980..=991 => channel.sender().stop(),
-                // Perhaps given up before it was drained.
+                // Perhaps abandoned before it was drained.
                 992 => channel.resume(),
                 _ if channel.is_drained() => {
                     drains += 1;
@@ -272,7 +272,7 @@ fn a_stop_cuts_a_message_between_two_frames_and_the_rest_stays() {
     assert!(channel.sender().push_message(&data, &mut offset));
     assert!(channel.send());
     channel.sender().stop();
-    // Only the flush is sent; its number is that behind the one frame that went.
+    // Only the flush is sent; its number is the one after the only frame that was sent.
     assert!(channel.send() && !channel.send());
     let (flush, _) = Header::decode(&channel.there[1]).unwrap();
     assert_eq!((flush.kind, flush.sequence), (Kind::Flush, 1));
@@ -402,10 +402,10 @@ fn what_is_repeated_begins_with_the_oldest_unanswered_frame() {
     let all = [(Kind::End, 0), (Kind::End, 1), (Kind::End, 2)];
     assert_eq!(said(&mut channel), all);
     channel.sender().time_out();
-    // The answer comes after all: what it acknowledges is not repeated.
+    // The answer arrives after all: what it acknowledges is not retransmitted.
     assert!(channel.sender().hear(&answer(Kind::Ack, 2, 6)));
     assert_eq!(said(&mut channel), all[2..]);
-    // In another epoch it is repeated without a timer: nobody takes what is in flight.
+    // In another epoch it is retransmitted without a timer: nobody accepts what is in flight.
     channel.resume();
     assert_eq!(said(&mut channel), all[2..]);
 }
@@ -454,7 +454,7 @@ fn a_flush_that_overtakes_data_is_answered_when_they_have_come() {
     // Asked again, because the answer was lost.
     assert!(channel.receiver().hear(&flush(2), &[]));
     assert_eq!(channel.receiver().poll(), told);
-    // In the next epoch it says unasked where it is.
+    // In the next epoch the receiver says unasked where it is.
     channel.resume();
     let told = channel.receiver().poll().unwrap();
     assert_eq!((told.kind, told.sequence, told.limit), (Kind::Ack, 2, 4));

@@ -182,7 +182,7 @@ fn what_tells_a_process_its_device_is_read_as_written() {
 
 #[test]
 fn a_rank_that_never_receives_is_told_of_it_before_its_memory_is_full() {
-    // Tests only the bound: what is kept is counted down when it is received.
+    // Tests only the bound; messages that have been received no longer count.
     let site = Site::new(Memory::all(1), Policy::Resident, 1);
     site.admit(0, &[0]);
     site.start(0);

@@ -1,6 +1,6 @@
-//! Every run of a channel with few messages over a bounded network that loses, doubles and
-//! reorders, with a flush or an abandoned epoch at any moment. Messages arrive exactly once and in
-//! order, nothing is in flight when both ends are drained, and from every state a fair network
+//! Explores every run of a channel with few messages over a bounded network that loses, duplicates
+//! and reorders, with a flush or an abandoned epoch at any moment. Messages arrive exactly once and
+//! in order, nothing is in flight when both ends are drained, and from every state a fair network
 //! leads to the end.
 
 #![allow(clippy::unwrap_used)]
@@ -27,7 +27,7 @@ struct Bounds {
     network: usize,
     /// Epochs after the first.
     epochs: u32,
-    /// Whether epochs may be given up before all is drained.
+    /// Whether epochs may be abandoned before everything is drained.
     aborts: bool,
 }
 

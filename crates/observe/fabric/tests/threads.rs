@@ -74,7 +74,7 @@ fn the_hook_is_called_while_a_rank_waits() {
     let (mut a, mut b) = (ends.next().unwrap(), ends.next().unwrap());
     let (turn, turned) = std::sync::mpsc::channel();
     let waiting = std::thread::spawn(move || {
-        // It goes on being called when nobody listens any more.
+        // It is still called when nobody listens any more.
         let mut hook = || {
             let _ = turn.send(());
         };

@@ -1,7 +1,7 @@
 //! A report of AIX's trcrpt, worked out by hand.
 //!
-//! All reports here are synthetic: written after IBM's published description of the format, since no
-//! report of a real machine was at hand.
+//! All reports here are synthetic: written from IBM's published description of the format, since no
+//! report from a real machine was available.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,9 +13,9 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Four tasks on four CPUs compute and meet in a barrier, twice. The first barrier takes 14 us from
-/// the first to the last task that goes on. In the second a daemon has the CPU of the fourth task for
-/// 25 us, and the others idle for 41 us.
+/// Four tasks on four CPUs compute and meet in a barrier, twice. In the first barrier they wait for
+/// up to 14 us. In the second, a daemon has the CPU of the fourth task for 25 us, and the others
+/// idle for up to 41 us.
 fn report() -> String {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/examples");
     fs::read_to_string(examples.join("trcrpt.txt")).unwrap()
@@ -35,12 +35,11 @@ fn read(report: &str) -> (Imported, Vec<String>, Vec<(String, u64)>) {
     (imported, lines(&run), losses)
 }
 
-/// Bursts, interrupts and wake-ups of the scene: CPU, begin, end, thread; CPU, time, waker, thread
-/// and CPU of a wake-up. Reasons: 0 preempted, 1 asleep, 4 ended,
-/// 5 unknown.
+/// The scene's bursts and interrupts as CPU, start, end and thread; its wake-ups as CPU, time,
+/// waker, and thread and CPU woken. Reasons: 0 preempted, 1 asleep, 4 ended, 5 unknown.
 fn expected() -> Vec<String> {
     let mut lines = [
-        // Computation of the first round, on each CPU, and of the second.
+        // Computation on each CPU, in the first round and in the second.
         "burst 0 100000 200000 30001 r1 true",
         "burst 0 214000 300000 30001 r1 true",
         "burst 1 100500 201000 30002 r1 true",
@@ -57,7 +56,7 @@ fn expected() -> Vec<String> {
         // The fourth task, and the daemon's 25 us.
         "burst 3 101500 281500 30004 r0 true",
         "burst 3 281500 306500 4321 r1 true",
-        // The third ends, its child follows.
+        // The third ends, and its child follows.
         "burst 2 342000 352600 30003 r4 true",
         // What ran last has no known end.
         "burst 0 341000 359000 30001 r5 false",
@@ -93,7 +92,7 @@ fn expected() -> Vec<String> {
     lines
 }
 
-/// The report without the columns from one name in the header to the next.
+/// The report without the columns from one name in the header up to another.
 fn without(report: &str, from: &str, to: &str) -> String {
     let header = report.lines().find(|l| l.starts_with("ID ")).unwrap();
     let (begin, end) = (header.find(from).unwrap(), header.find(to).unwrap());
@@ -191,7 +190,7 @@ fn microseconds_are_taken_for_what_they_are() {
 #[test]
 fn without_a_column_of_cpus_the_hooks_say_theirs() {
     let (_, found, lost) = read(&without(&report(), "CPU", "PID"));
-    // Who had which CPU is all there; why a thread left is told by hooks that name no CPU.
+    // All bursts are there. Why a thread left is missing, because those hooks name no CPU.
     let bursts = |lines: &[String]| -> Vec<String> {
         let certain = lines
             .iter()
@@ -217,7 +216,7 @@ fn what_cannot_be_read_is_counted_with_its_first_line() {
     text.insert(dispatch, "                    and so on".to_owned());
     let (_, found, lost) = read(&text.join("\n"));
     let entry = |part: &str| lost.iter().find(|l| l.0.contains(part)).unwrap().clone();
-    // The line inserted before it moves it one down; lines are counted from 1.
+    // The line inserted above moves it down by one; lines are counted from 1.
     let unread = format!(
         "line {}, hook 106 or 10C names no thread (tid=)",
         dispatch + 2
@@ -276,7 +275,8 @@ fn a_wraparound_is_a_gap_on_every_cpu() {
     let (imported, found, lost) = read(&text.join("\n"));
     assert_eq!(imported.missed, Some(17));
     assert!(lost.contains(&("kernel trace events lost on CPU 0".to_owned(), 17)));
-    // What each CPU did before is known up to its last event, its dispatch: that has no length.
+    // Each CPU is known up to its last event, its dispatch, so its burst before the gap has no
+    // length.
     for (cpu, begin) in [(0, 100_000), (1, 100_500), (2, 101_000), (3, 101_500)] {
         let burst = format!("burst {cpu} {begin} ");
         assert!(!found.iter().any(|l| l.starts_with(&burst)), "{found:?}");
@@ -316,7 +316,7 @@ fn altered_bytes_are_refused_or_read_but_never_panic() {
     });
 }
 
-/// A report of one CPU: microseconds, hooks and what they say.
+/// A report of one CPU, from microseconds, hooks and their texts.
 fn small(hooks: &[(u64, &str, &str)]) -> String {
     let lines = hooks
         .iter()

@@ -7,7 +7,7 @@ use crate::small_run::{export, run};
 use idlewave_formats::export::Format;
 use serde_json::Value;
 
-/// An event of the exported file as a line: names of process and thread, times as they are written.
+/// The events of the exported file as lines: names of process and thread, times as written.
 fn lines(text: &str) -> Vec<String> {
     let file: Value = serde_json::from_str(text).unwrap();
     assert_eq!(file["displayTimeUnit"], "ns");
@@ -20,7 +20,7 @@ fn lines(text: &str) -> Vec<String> {
         assert!(found.next().is_none(), "{name} is named once");
         name.to_owned()
     };
-    // Numbers as they stand in the file, not as floating point.
+    // Numbers as written in the file, not as floating point.
     let raw = |line: &str, key: &str| -> String {
         let rest = line.split(&format!("\"{key}\":")).nth(1).unwrap();
         rest.split([',', '}']).next().unwrap().to_owned()

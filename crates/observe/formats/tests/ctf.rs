@@ -1,5 +1,5 @@
-//! Traces in CTF: the story of tests/kernel.rs as LTTng writes it, and recorded traces against what
-//! babeltrace2 lists of them.
+//! Traces in CTF: the story of tests/kernel.rs as LTTng writes it, and recorded traces compared
+//! with what babeltrace2 lists of them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -60,7 +60,7 @@ fn the_story_is_the_same_in_every_layout_of_lttng() {
     }
 }
 
-/// Field by field what babeltrace2 lists.
+/// Compares field by field with what babeltrace2 lists.
 #[test]
 fn babeltrace2_reads_what_these_tests_write() {
     for lttng in all_layouts() {
@@ -84,11 +84,11 @@ fn babeltrace2_reads_what_these_tests_write() {
     }
 }
 
-/// Headers tell the last bits of the time only, unless too much time has passed.
+/// Headers hold only the low bits of the time, unless too much time has passed.
 #[test]
 fn times_are_told_by_their_last_bits_and_whole_after_a_pause() {
     for compact in [true, false] {
-        // 27 or 32 bits, which come round within the pauses.
+        // 27 or 32 bits, which wrap around within the pauses.
         let range = 1_u64 << if compact { 27 } else { 32 };
         let times = [range - 10, range + 5, 2 * range, 5 * range, 5 * range + 1];
         let switches = times.iter().zip([70, 0, 70, 0, 70]).map(|(time, next)| {
@@ -119,7 +119,7 @@ fn times_are_told_by_their_last_bits_and_whole_after_a_pause() {
     }
 }
 
-/// LTTng begins a new file when one has reached its size.
+/// LTTng starts a new file when one has reached its size.
 #[test]
 fn a_stream_goes_on_in_its_next_file() {
     let lttng = Lttng {
@@ -135,7 +135,7 @@ fn a_stream_goes_on_in_its_next_file() {
     let path = dir.path().join("kernel/channel0_1");
     let bytes = fs::read(&path).unwrap();
     fs::remove_file(&path).unwrap();
-    // Packets are of one size. The file that goes on has a name that is before the other's.
+    // Packets are of equal size. By name, the second file sorts before the first.
     let (first, second) = bytes.split_at(2 * bytes.len() / 6);
     fs::write(dir.path().join("kernel/channel0_1_1"), first).unwrap();
     fs::write(dir.path().join("kernel/channel0_1_0"), second).unwrap();
@@ -211,15 +211,15 @@ fn what_perf_converts_gives_the_tables_of_its_own_file() {
         let node = &run.manifest().nodes[0];
         assert_eq!(node.host.name, "vm");
         assert_eq!(node.host.kernel, "6.18.44-generic");
-        // Its converter leaves lost events out.
+        // perf's converter drops lost events.
         let loss = (
             "lost events, which perf data convert leaves out".to_owned(),
             1,
         );
         assert!(imported.missed.is_none() && losses(&run).contains(&loss));
-        // perf does not say which clock it was.
+        // perf does not say which clock it used.
         assert_eq!(node.clock.counter, "perf_clock");
-        // It lists no threads in this format, so less is known of them.
+        // perf lists no threads in this format, so less is known about them.
         let (found, expected) = (
             perf_file::imported::tasks(&run),
             perf_file::imported::tasks(&data),
@@ -264,7 +264,7 @@ fn lost_events_of_a_recorded_trace_are_gaps_where_babeltrace2_sees_them() {
             assert_eq!(across, None, "{pair:?}");
         }
     }
-    // Little is cut but at the gaps and the ends.
+    // Little is cut except at the gaps and the ends.
     let cut = bursts.iter().filter(|burst| !burst.certain).count();
     assert!(
         cut <= 10 * (stretches.len() + 2),
@@ -278,8 +278,8 @@ fn lost_events_of_a_recorded_trace_are_gaps_where_babeltrace2_sees_them() {
     );
 }
 
-/// Whether the program of lttng/story.c told these events one after the other, as far as their kinds
-/// and the round say.
+/// Whether the program of lttng/story.c emitted these events in succession, as far as their kinds
+/// say.
 fn follow(before: &Listed, after: &Listed) -> bool {
     let story: [&str; 5] = match before.cpu {
         0 => [
@@ -322,10 +322,11 @@ fn discarded_events_are_lost_at_the_end_of_their_packet() {
     let loss = ("kernel trace events lost on CPU 1".to_owned(), 7);
     assert!(losses(&run).contains(&loss));
     let (found, whole) = (lines(&run), story_lines());
-    // The daemon ran when the first packet of CPU 1 ended, at its last event: nothing else is touched.
+    // The daemon ran when the first packet of CPU 1 ended, at its last event. Nothing else is
+    // affected.
     let touched: Vec<_> = whole.iter().filter(|line| !found.contains(line)).collect();
     assert_eq!(touched, ["burst 1 1604000 1704000 9 r1 true"], "{found:#?}");
-    // A full packet has had no room for its last events either, so each of them may follow a gap.
+    // A full packet had no room before its last events either, so each of them may follow a gap.
     let full = Lttng {
         bytes: 0,
         ..lttng.clone()
@@ -335,7 +336,7 @@ fn discarded_events_are_lost_at_the_end_of_their_packet() {
     assert_eq!(imported.missed, Some(7));
     let before = "burst 1 1002000 1604000 71 r0 true".to_owned();
     assert!(found.contains(&before) && !lines(&run).contains(&before));
-    // By another tracer, it may be before the first event as well.
+    // With another tracer, the loss may be before the first event as well.
     let other = |text: String| text.replace("lttng-modules", "another");
     let dir = tempfile::tempdir().unwrap();
     lttng.write(dir.path());
@@ -417,6 +418,6 @@ fn a_trace_cut_short_keeps_what_is_there() {
             false => whole += 1,
         }
     }
-    // Whole where it is cut between two packets, or in what fills one up.
+    // Whole if the cut is between two packets, or in the padding of one.
     assert!(cut > whole && whole > 0, "{cut} {whole}");
 }

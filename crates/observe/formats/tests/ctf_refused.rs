@@ -66,7 +66,7 @@ fn what_is_no_trace_of_the_kernel_is_refused_by_what_it_is() {
     assert!(refused_at(&at("other")).to_string().contains("a CTF trace"));
 }
 
-/// Why a trace is refused in whose file these bytes stand instead.
+/// Why a trace is refused if these bytes are at this place in its file.
 fn refused_with(file: &str, place: usize, instead: &[u8]) -> String {
     let dir = tempfile::tempdir().unwrap();
     Lttng::default().write(dir.path());
@@ -85,7 +85,7 @@ fn packets_of_metadata_that_contradict_themselves_are_refused_with_the_place() {
     let packed = "its metadata is compressed or encrypted";
     for (place, bytes, reason) in [
         (4096, &b"\0"[..], no_packet),
-        // Of the other byte order.
+        // In the other byte order.
         (4096, b"\x75\xd1\x1d\x57", no_packet),
         (24, b"\x08\x81", length),
         (24, b"\x20\x01", length),
@@ -131,7 +131,7 @@ fn refused(metadata: &str) -> String {
     error.to_string()
 }
 
-/// What stands in the metadata; and what instead, with the reason why that is refused.
+/// Parts of the metadata, each with replacements and the reason why each of them is refused.
 const REFUSED: &[(&str, &[(&str, &str)])] = &[
     (
         "uint8_t bytes[",
@@ -268,7 +268,7 @@ fn types_in_types_without_end_are_refused() {
         .map(|n| format!("typedef struct {{ t{n} x; }} t{}; ", n + 1))
         .collect();
     let nested = format!("typealias int := t0; {nested} t100 x;");
-    // Each is of two fields of the type before it.
+    // Each has two fields of the previous type.
     let twice: String = (1..40)
         .map(|n| format!("typedef struct {{ t{} x; t{} y; }} t{n}; ", n - 1, n - 1))
         .collect();
@@ -325,13 +325,13 @@ fn claims_of_endless_elements_end_with_the_packet() {
 #[test]
 fn sizes_of_packets_that_nobody_has_need_no_memory() {
     let mut stream = stream();
-    // Bits with events, and of the packet, as far as 32 bits go.
+    // Bits with events, and bits of the packet: as many as 32 bits can say.
     for place in [7, 11] {
         stream[place..place + 4].copy_from_slice(&[0xf8, 0xff, 0xff, 0xff]);
     }
     let error = import(&trace(METADATA, &stream)).map(|_| ()).unwrap_err();
     assert!(matches!(error, ImportError::Damaged { .. }), "{error}");
-    // An event may not be as long as they claim either.
+    // Nor may an event be as long as they claim.
     stream.resize(4 << 20, 0);
     let metadata = METADATA.replacen("int matrix[2][3];", "uint8_t many[odd_too];", 1);
     let error = import(&trace(&metadata, &stream)).map(|_| ()).unwrap_err();
@@ -391,7 +391,7 @@ fn altered_bytes_are_refused_or_read_but_never_panic() {
     proptest!(config, |((sample, file) in which, flips in flips, cut in cut)| {
         let mut files = samples[sample].clone();
         let names: Vec<String> = files.keys().cloned().collect();
-        // The metadata as often as all streams.
+        // The metadata as often as all streams together.
         let name = ["metadata"; 3].into_iter().chain(names.iter().map(String::as_str));
         let name = name.collect::<Vec<_>>()[file.index(names.len() + 3)].to_owned();
         let bytes = files.get_mut(&name).unwrap();
@@ -409,13 +409,13 @@ fn altered_bytes_are_refused_or_read_but_never_panic() {
             fs::write(trace.join(name), bytes).unwrap();
         }
         let _ = import(&dir);
-        // Nothing is left of what was refused.
+        // A refused import leaves nothing behind.
         let left = fs::read_dir(dir.path()).unwrap().count();
         prop_assert!(left <= 2);
     });
 }
 
-/// What the metadata declares once costs its memory and its time once, however often it is used.
+/// What the metadata declares once costs memory and time once, however often it is used.
 #[test]
 fn metadata_that_repeats_itself_is_refused_or_read() {
     const MANY: usize = 30_000;
@@ -444,7 +444,7 @@ fn metadata_that_repeats_itself_is_refused_or_read() {
             format!("{} {}", many(&names), variants("<many> { int a7; }")),
             "chooses none of its options",
         ),
-        // Fields that are referred to.
+        // Fields that others refer to.
         (
             format!(
                 "uint8_t n; {options} {}",

@@ -1,4 +1,4 @@
-//! What a CTF trace tells of threads: names, processes, parents and kinds.
+//! What a CTF trace says about threads: names, processes, parents and kinds.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use idlewave_run::tables::{Syscalls, TaskKind};
 use idlewave_units::Pid;
 use std::fs;
 
-/// In a fork LTTng calls threads tid and processes pid.
+/// In a fork, LTTng calls threads tid and processes pid.
 #[test]
 fn a_new_thread_is_known_by_its_own_number_and_its_process() {
     let dir = tempfile::tempdir().unwrap();
@@ -32,7 +32,7 @@ fn threads_that_lttng_notes_have_process_parent_and_kind() {
             noted(1_000_100, 0, (70, 70, 1), "solver", false),
             noted(1_000_100, 0, (71, 70, 1), "solver", false),
             noted(1_000_100, 0, (5, 5, 2), "kworker/1:0", true),
-            // A user thread whose name is like that of a kernel thread.
+            // A user thread that is named like a kernel thread.
             noted(1_000_100, 0, (9, 9, 1), "kworker/u:1", false),
             (
                 1_000_200,
@@ -69,7 +69,7 @@ fn system_calls_have_the_numbers_of_their_names() {
             call(1_000_500, "syscall_entry_newfstat", &[3]),
             call(1_000_600, "syscall_exit_newfstat", &[0, 5]),
             call(1_000_700, "syscall_entry_unknown", &[600, 0]),
-            // Of a 32-bit program.
+            // From a 32-bit program.
             call(1_000_800, "compat_syscall_entry_read", &[3]),
         ],
         ..Lttng::default()
@@ -138,7 +138,7 @@ fn contexts_tell_the_processes_of_threads() {
     assert_eq!([70, 71, 9].map(process), [Some(70), Some(70), Some(9)]);
 }
 
-/// In a PID namespace perf and the tracepoint number threads differently.
+/// In a PID namespace, perf and the tracepoint number threads differently.
 #[test]
 fn a_process_is_taken_from_numbers_of_the_same_namespace_only() {
     let dir = tempfile::tempdir().unwrap();
@@ -146,7 +146,7 @@ fn a_process_is_taken_from_numbers_of_the_same_namespace_only() {
     unpack("perf/file", &trace, false);
     let path = trace.join("metadata");
     let metadata = fs::read_to_string(&path).unwrap();
-    // Another number, which is hardly ever that of the thread.
+    // Another number, which is hardly ever the thread's.
     let other = metadata.replace("common_pid", "common_other");
     fs::write(&path, other.replace("common_preempt_count", "common_pid")).unwrap();
     let (_, run) = import_file(&trace, &Program::Busiest).unwrap();

@@ -1,4 +1,4 @@
-//! What the metadata of a CTF trace can say: every type against babeltrace2.
+//! What the metadata of a CTF trace can say: every type compared with babeltrace2.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use crate::story::losses;
 use idlewave_run::RunReader;
 use idlewave_run::tables::{Bursts, Table};
 
-/// CPU, begin, end and thread of all bursts.
+/// CPU, start, end and thread of all bursts.
 fn bursts(run: &RunReader) -> Vec<(u32, u64, u64, u32)> {
     let bursts = run.read::<Bursts>().unwrap();
     let rows = bursts
@@ -45,7 +45,7 @@ fn every_type_takes_the_bits_that_babeltrace2_gives_it() {
         ];
         for (name, value) in expected {
             let found = listed.get(name).unwrap();
-            // Numbers of base 16 are listed so.
+            // Numbers of base 16 are listed in hexadecimal.
             let found = found.strip_prefix("0x").map_or_else(
                 || found.parse().unwrap(),
                 |digits| u32::from_str_radix(digits, 16).unwrap(),
@@ -83,7 +83,7 @@ fn a_trace_without_heads_of_packets_is_one_packet() {
     }
 }
 
-/// babeltrace2 2.0 does not read such paths, which the specification has.
+/// babeltrace2 2.0 does not read such paths, although the specification has them.
 #[test]
 fn fields_are_found_outwards_and_by_their_whole_path_too() {
     let metadata = METADATA
@@ -113,7 +113,7 @@ fn the_cpu_may_be_in_the_context_of_each_event() {
     let dir = trace(&metadata, &stream);
     let (imported, run) = import(&dir).unwrap();
     assert_eq!((imported.events, imported.cpus), (4, 2));
-    // Which CPU's events a packet lost is not known.
+    // It is not known which CPU's events a packet lost.
     assert_eq!(imported.missed, Some(2));
     let gaps = "gaps in the CTF trace whose CPU is not known".to_owned();
     assert!(losses(&run).contains(&(gaps, 2)), "{:?}", losses(&run));
@@ -121,7 +121,7 @@ fn the_cpu_may_be_in_the_context_of_each_event() {
     for burst in [(1, 1000, 3000, 70), (3, 2000, 5000, 71)] {
         assert!(found.contains(&burst), "{found:?}");
     }
-    // And it may be nowhere.
+    // Or it may be nowhere.
     let metadata = METADATA.replace("uint16_t cpu_id; uint32", "uint16_t other; uint32");
     let error = import(&trace(&metadata, &stream)).map(|_| ()).unwrap_err();
     assert!(

@@ -1,4 +1,4 @@
-//! An export that the user ends leaves nothing behind, and the file that was there stays.
+//! An export that the user interrupts leaves nothing behind, and a file that was there stays.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,7 +26,7 @@ fn an_export_that_is_ended_leaves_nothing_and_what_is_there_is_not_touched() {
                 progress: &|_| (),
             })
         };
-        // Without the pages as recorded there is nothing to end.
+        // Without the pages as recorded, there is nothing to interrupt.
         if format != Format::TraceDat {
             let ended = write(true);
             assert!(matches!(ended, Err(ExportError::Interrupted)), "{format:?}");
@@ -51,7 +51,7 @@ fn what_was_written_before_an_export_failed_is_gone() {
     let path = small_run::run(dir.path());
     let run = RunReader::open(&path).unwrap();
     let output = dir.path().join("trace.prv");
-    // In the way of the last file but one.
+    // It is in the way of the last file but one.
     let row = output.with_extension("row");
     let failed = Format::Paraver.write(&Job {
         run: &run,

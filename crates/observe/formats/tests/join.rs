@@ -13,11 +13,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the program's clock lags behind the kernel's: the kernel's trace begins at 1 s.
+/// How far the program's clock lags behind the kernel's: the kernel's trace begins at 1 s.
 const OFFSET_NS: i64 = 995_000_000;
 
-/// Thread 100 on CPU 0 and 101 on CPU 1, each for 20 ms from 1 s on. The kernel's clock, in
-/// microseconds from then: a daemon has CPU 0 from 10,000 to 12,000. Another program is busier.
+/// Thread 100 has CPU 0 and thread 101 has CPU 1, each for 20 ms from 1 s on. In microseconds from
+/// then, a daemon has CPU 0 from 10,000 to 12,000. Another program is busier.
 fn kernel(daemon: bool) -> String {
     let mut out = "# tracer: nop\n".to_owned();
     let mut switch = |cpu: u32, us: u64, from: (&str, u32), to: (&str, u32)| {
@@ -195,7 +195,7 @@ fn threads_with_equal_numbers_are_the_same_and_clocks_are_aligned_by_their_burst
         1
     );
     assert_eq!(run.read::<Communicators>().unwrap().len(), 2);
-    // From the first region to the end of the last one.
+    // From the start of the first region to the end of the last one.
     let phase = &run.manifest().phases[0];
     assert_eq!((phase.begin_ns, phase.end_ns), (moved(1), moved(19_999)));
 }
@@ -267,7 +267,7 @@ fn processes_are_those_of_the_kernel_trace() {
     assert!(sheets.eq([99, 101].map(|pid| Some(Pid::new(pid)))));
     let tasks = run.read::<Tasks>().unwrap();
     let kind = |pid: u32| tasks.rows().find(|t| t.pid == Pid::new(pid)).unwrap().kind;
-    // Another thread of the process of rank 0.
+    // Another thread of rank 0's process.
     assert_eq!(kind(200), TaskKind::Program);
     assert_eq!([100, 101].map(kind), [TaskKind::Rank; 2]);
 }
@@ -286,7 +286,7 @@ fn a_thread_that_the_kernel_trace_lacks_stays_one_of_its_rank() {
     let mut losses = imported.losses.entries().iter();
     assert_eq!(losses.find(|l| l.what == what).unwrap().count, 1);
     let run = RunReader::open(&case.run()).unwrap();
-    // Its number is one that no thread of the kernel can have.
+    // A number that no thread of the kernel can have.
     let number = Pid::new((1 << 23) + 555);
     assert_eq!(run.manifest().ranks[0].threads, [Pid::new(100), number]);
     let tasks: Vec<Task> = run.read::<Tasks>().unwrap().rows().collect();
@@ -299,7 +299,7 @@ fn a_thread_that_the_kernel_trace_lacks_stays_one_of_its_rank() {
 
 #[test]
 fn an_offset_that_the_traces_leave_open_is_refused() {
-    // Nothing tells the regions' ends from any other moment of the only burst.
+    // Nothing distinguishes the regions' ends from any other moment of the only burst.
     let few = |mut all: Vec<Value>| {
         for trace in &mut all {
             let events = trace["traceEvents"].as_array_mut().unwrap();
@@ -357,7 +357,7 @@ fn a_given_offset_is_used_and_held_against_the_traces() {
     let (begin, off, joined) = with(OFFSET_NS);
     assert_eq!((begin, off, joined.error), (1_014_000_000, 0, None));
     assert_eq!(joined.moments, 12);
-    // 9,999 us is then within the daemon's time, 19,999 us after the end.
+    // Then 9,999 us is within the daemon's time, and 19,999 us is after the end.
     assert_eq!(with(OFFSET_NS + 500_000).1, 2);
     let case = Case {
         offset: Some(-6_000_000),
@@ -399,7 +399,7 @@ fn traces_in_the_wrong_places_are_refused() {
 
 #[test]
 fn the_program_has_the_name_that_its_own_trace_gives_it() {
-    // The kernel knows it by the name of its threads.
+    // The kernel knows the program by the name of its threads.
     let kernel = kernel(true).replace("solver", "pt_main_thread");
     let command = |asked: Program| {
         let case = Case {
@@ -415,7 +415,7 @@ fn the_program_has_the_name_that_its_own_trace_gives_it() {
     };
     let told = ["--program", "solver"].map(str::to_owned).to_vec();
     assert_eq!(command(Program::Busiest), (told, 2));
-    // Those two words are in the command then.
+    // In this case, the command line already has those two words.
     let again = "solver".parse().unwrap();
     assert_eq!(command(again), (vec![], 2));
     let case = Case {

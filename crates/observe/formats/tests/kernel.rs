@@ -133,7 +133,7 @@ fn the_run_is_like_that_of_a_recorded_program_and_says_what_it_lacks() {
     let (imported, run) = import_file(&path, &Program::Busiest).unwrap();
     assert_eq!(imported.chosen().unwrap().name, "solver");
     assert_eq!(imported.chosen().unwrap().rule, Rule::Busiest);
-    // 1.0 ms of CPU 0, 1.098 ms of CPU 1 less the daemon's 0.1 ms.
+    // 1.0 ms of CPU 0, and 1.098 ms of CPU 1 less the daemon's 0.1 ms.
     assert_eq!(imported.chosen().unwrap().ran_ns, 1_998_000);
     assert_eq!(imported.chosen().unwrap().users_ns, 2_098_000);
     assert_eq!(imported.chosen().unwrap().others, ["my daemon"]);
@@ -198,7 +198,7 @@ fn counts_of_a_clock_are_converted_by_its_rate() {
     };
     let (_dir, path) = file(&dat.write(&story_pages()));
     let (_, run) = import_file(&path, &Program::Busiest).unwrap();
-    // 3072 / 2048 of each count, and 5 more.
+    // 3072 / 2048 ns for each count, plus 5.
     let found = lines(&run);
     let burst = "burst 1 2406005 2556005 9 r1 true".to_owned();
     assert!(found.contains(&burst), "{found:#?}");

@@ -1,5 +1,5 @@
-//! Traces of PyTorch's profiler: that an independent reader finds the same, and what becomes of
-//! collectives, process groups, ranks and hosts.
+//! Traces of PyTorch's profiler: an independent reader must find the same in them. Also what
+//! becomes of collectives, process groups, ranks and hosts.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +22,7 @@ fn example() -> Vec<PathBuf> {
         .into()
 }
 
-/// The independent reading.
+/// What the independent reader finds.
 fn oracle(files: &[PathBuf]) -> Option<Value> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kineto.py");
     match Command::new("python3").arg(script).args(files).output() {
@@ -53,7 +53,7 @@ fn calls_and_marks_are_those_that_the_json_module_finds() {
         let rank = Rank::new(file["rank"].as_u64().unwrap() as u32);
         let process = Pid::new(file["process"].as_u64().unwrap() as u32);
         events += file["events"].as_u64().unwrap();
-        // Each of them held up the thread that launched it.
+        // Each of them blocked the thread that launched it.
         let mut ours: Vec<Value> = calls
             .iter()
             .filter(|call| call.rank == rank)
@@ -157,7 +157,7 @@ fn a_collective_of_nccl_lasts_as_long_as_its_kernel_and_its_launch_is_another_ca
         launches,
         [(0, 11_000, 26_000, None), (1, 11_000, 26_000, None)]
     );
-    // The stream is a thread of the rank that no thread of the kernel can be.
+    // The stream is a thread of the rank, with a number that no thread of the kernel can have.
     let tasks: Vec<Task> = run.read::<Tasks>().unwrap().rows().collect();
     let names: Vec<&str> = tasks.iter().map(|t| t.name.as_str()).collect();
     assert_eq!(
@@ -194,7 +194,7 @@ fn a_collective_beside_other_work_is_the_workers_call() {
         gloo(71, 11.0, 100.0),
         gloo(72, 201.0, 99.0),
         launch(10.0),
-        // Beside the first collective, and as the second one ends: its worker notes that later.
+        // Beside the first collective, and as the second one ends, whose worker notes that later.
         addition(13.0),
         launch(200.0),
         addition(299.0),
@@ -247,9 +247,9 @@ fn a_broadcasts_root_is_a_rank_of_its_group() {
     let second = with(&json!(["", "", "1", "0", "False", "-1"]));
     assert_eq!((first.0, first.1), (Some(Rank::new(1)), 0));
     assert_eq!((second.0, second.1), (Some(Rank::new(3)), 0));
-    // Its group is not the whole program, which is communicator 0.
+    // The group is not the whole program, which is communicator 0.
     assert_eq!(first.2, Some(1));
-    // No member of the group.
+    // Not a member of the group.
     assert_eq!(with(&json!(["", "", "2"])).1, 1);
 }
 
@@ -340,7 +340,7 @@ fn ranks_come_from_the_trace_else_from_the_name_else_from_the_order() {
 const UNCOMPARED: &str = "hosts whose clocks could not be compared with that of the first";
 const APART: &str = "hosts whose clocks differed from that of the first one";
 
-/// A trace of a rank on a host, on which this collective begins and ends at these times, us.
+/// A trace of a rank on a host, with a collective that begins and ends at each of these times, us.
 fn on_host(host: &str, rank: u32, name: &str, times: &[(f64, f64)]) -> Value {
     let calls = times.iter();
     let calls = calls.map(|&(begin, end)| annotation(name, 72, begin, end - begin));
@@ -371,7 +371,7 @@ fn hosts_are_nodes_whose_clocks_stay_if_nothing_compares_them() {
 
 #[test]
 fn clocks_of_hosts_are_brought_together_by_collectives_that_wait_for_all() {
-    // The second host is 5 ms behind. Each rank is the last one once, 2 us before the end.
+    // The second host is 5 ms behind. Each rank comes last once, 2 us before the end.
     let here = [(6_000.0, 6_010.0), (7_008.0, 7_010.0)];
     let there = [(1_008.0, 1_010.0), (2_000.0, 2_010.0)];
     let import = |name: &str, there: &[(f64, f64)]| {
@@ -418,7 +418,7 @@ fn clocks_of_hosts_are_brought_together_by_collectives_that_wait_for_all() {
     let (told, calls, _) = import("gloo:broadcast", &there);
     assert_eq!(calls[2], (1, 1_008, 1_010));
     assert_eq!((lost(&told, APART), lost(&told, UNCOMPARED)), (0, 1));
-    // Clocks that may be right stay, and were compared.
+    // Clocks that may be right are compared and stay.
     let right = there.map(|(begin, end)| (begin + 5_001.0, end + 5_001.0));
     let (told, calls, _) = import("gloo:all_reduce", &right);
     assert_eq!(calls[2], (1, 6_009, 6_011));
@@ -448,7 +448,7 @@ fn a_clock_that_was_moved_in_real_traces_is_moved_back() {
     assert_eq!(moved_back.len(), as_recorded.len());
     let shift = moved_back.begin_ns.iter().zip(&as_recorded.begin_ns);
     let most = shift.map(|(now, then)| now.abs_diff(*then)).max().unwrap();
-    // A collective of gloo takes half a millisecond here, so its clocks may be as far apart.
+    // A collective of gloo takes half a millisecond here, so the clocks may be off by as much.
     let losses = told.losses.entries();
     let apart = losses.iter().find(|loss| loss.what == APART).unwrap();
     assert!(apart.consequence.contains("to about 275 us"), "{apart:?}");

@@ -52,7 +52,7 @@ fn what_is_no_such_trace_is_refused_in_a_line() {
     many["distributedInfo"]["rank"] = json!(1_u64 << 20);
     let (text, _) = refused(&[many.to_string()]);
     assert_eq!(text, "import /0.json: no program has a rank 1048576 of 2");
-    // A kernel trace does not come in several files, and is not one of the ranks.
+    // A kernel trace does not come in several files, and is not a rank's.
     let kernel = fs::read_to_string(
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/examples/ftrace.txt"),
     );

@@ -1,4 +1,4 @@
-//! Rules of the import of PyTorch's traces, each by the smallest trace that shows it.
+//! Rules of the import of PyTorch's traces, each shown by the smallest possible trace.
 
 #![allow(clippy::unwrap_used)]
 
@@ -49,10 +49,10 @@ fn an_event_has_nothing_of_the_one_before() {
 fn process_groups_are_communicators() {
     let of = |name: &str| json!({"Process Group Name": name});
     let kernels = [kernel(10.0, &of("0")), kernel(20.0, &of("1"))];
-    // Two of all ranks are two.
+    // Two groups of all ranks are two communicators.
     let twice = json!([{"pg_name": "0", "ranks": [0, 1]}, {"pg_name": "1", "ranks": [0, 1]}]);
     assert_eq!(comms(&twice, &kernels), [Some(0), Some(1)]);
-    // Those without a name, and those with a rank that no program has, do not count.
+    // Groups without a name, and those with a rank that no program has, do not count.
     let gloo = [annotation("gloo:barrier", 71, 10.0, 1.0)];
     for odd in [
         json!({"pg_name": "", "ranks": [0]}),
@@ -62,7 +62,7 @@ fn process_groups_are_communicators() {
         let groups = json!([odd, {"pg_name": "0", "ranks": [0, 1]}]);
         assert_eq!(comms(&groups, &gloo), [Some(0)], "{odd}");
     }
-    // Where the trace does not list them, the arguments of kernels do, but for long lists.
+    // If the trace does not list the groups, the arguments of kernels do, except for long lists.
     let listed = |ranks: &str| {
         let args = json!({"Process Group Name": "5", "Process Group Ranks": ranks});
         comms(&json!([]), &[kernel(10.0, &args)])
@@ -95,7 +95,7 @@ fn calls_are_those_of_the_threads_that_wait() {
     ]);
     assert_eq!(found, [(71, 11_000, 21_000, None)]);
     assert_eq!(lost(&told, "sends and receives without a partner"), 1);
-    // Launches belong to runs in the order of their times, not of the file.
+    // Launches are matched to runs in the order of their times, not of the file.
     let (found, told) = calls(&[
         operator("c10d::barrier", 50.0, 2.0),
         operator("c10d::barrier", 10.0, 2.0),
@@ -105,7 +105,7 @@ fn calls_are_those_of_the_threads_that_wait() {
     let expected = [(70, 10_000, 21_000, Some(0)), (70, 50_000, 61_000, Some(1))];
     assert_eq!(found, expected);
     assert_eq!(lost(&told, "events out of order"), 1);
-    // Collectives of a group are numbered as they were launched, not as workers took them.
+    // Collectives of a group are numbered in the order of their launches, not as workers took them.
     let (found, _) = calls(&[
         operator("c10d::allreduce_", 10.0, 2.0),
         operator("c10d::barrier", 20.0, 2.0),
@@ -148,7 +148,7 @@ fn a_process_has_its_own_names_threads_and_events() {
 
 #[test]
 fn progress_is_told_within_a_file() {
-    // Asserts that each share is one, see `import_all`.
+    // `import_all` asserts that each share is valid.
     let events: Vec<Value> = (0..40_000).map(|n| addition(f64::from(n))).collect();
     let (told, ..) = imported(&[trace(0, &events).to_string()]).unwrap();
     assert_eq!(told.events, 40_000);

@@ -1,4 +1,4 @@
-//! OTF2 archives: what the real library writes and lists is what a run has of it.
+//! OTF2 archives: a run has what the real library writes and lists.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,8 +12,8 @@ use idlewave_units::{NodeId, Rank};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// An archive that the real library wrote; `None` where there is none. The clock of each rank is
-/// `ahead` ticks ahead of that of the one before it.
+/// An archive that the real library wrote; `None` if there is no library. Each rank's clock is
+/// `ahead` ticks ahead of the previous rank's.
 fn written(dir: &Path, ranks: u32, steps: u32, ahead: u32) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/otf2_writer.c");
     let program = dir.join("otf2_writer");
@@ -54,12 +54,12 @@ fn imported(from: &Path, to: &Path) -> (Imported, RunReader) {
     (imported, RunReader::open(to).unwrap())
 }
 
-/// The writer's clock has 2.5 ticks a nanosecond.
+/// The writer's clock has 2.5 ticks per nanosecond.
 fn ns(ticks: u64) -> u64 {
     ticks * 2 / 5
 }
 
-/// Its only location beyond the ranks is a thread of rank 0.
+/// The writer's only location beyond the ranks is a thread of rank 0.
 fn rank(location: u64) -> u32 {
     location as u32
 }
@@ -123,8 +123,8 @@ fn clocks_that_are_apart_are_brought_together_by_collectives() {
         last.consequence.contains("corrected to about 1."),
         "{last:?}"
     );
-    // Seen from the first call of rank 0, all times are those of clocks that agree, as far as the
-    // last rank waits in a collective.
+    // Counted from the first call of rank 0, all times are those of clocks that agree, to within
+    // the time for which the last rank waits in a collective.
     let times = |run: &RunReader| -> Vec<(Rank, i64, i64)> {
         let calls = run.read::<Calls>().unwrap();
         let since_first = |ns: u64| ns as i64 - calls.begin_ns[0] as i64;
@@ -147,8 +147,8 @@ fn clocks_that_are_apart_are_brought_together_by_collectives() {
 }
 
 /// A ring of four ranks over Open MPI 4.1, traced by EZTrace 2.0 of Debian 12: 20 steps, with a
-/// collective of halves in every fourth. The clock of each process begins when it does, two groups
-/// have the number 0, and no region is one of MPI but by its name.
+/// collective of halves in every fourth. Each process's clock starts with the process, two groups
+/// have the number 0, and only their names show that regions are MPI's.
 #[test]
 fn an_archive_of_eztrace_is_read_with_its_ranks_and_clocks_that_agree() {
     let dir = tempfile::tempdir().unwrap();
@@ -192,7 +192,7 @@ fn an_archive_of_eztrace_is_read_with_its_ranks_and_clocks_that_agree() {
             [sends, 20 - sends]
         );
     }
-    // As written, three ranks left all allreduces 0.1 s before the fourth entered them.
+    // As written, three ranks left each allreduce 0.1 s before the fourth entered it.
     for sequence in 0..20 {
         let of_it = || {
             calls
@@ -222,7 +222,7 @@ fn ranks_nodes_threads_and_communicators_are_those_of_the_definitions() {
     let Some(archive) = written(dir.path(), 4, 3, 0) else {
         return;
     };
-    // The directory does as well as the anchor.
+    // The directory works as well as the anchor.
     let (_, run) = imported(&archive, &dir.path().join("run"));
     let manifest = run.manifest();
     let hosts: Vec<&str> = manifest
@@ -250,7 +250,7 @@ fn ranks_nodes_threads_and_communicators_are_those_of_the_definitions() {
         assert_eq!(member.member as usize, comms[comm].len());
         comms[comm].push(member.rank.get());
     }
-    // MPI_COMM_SELF is another one for each rank.
+    // Each rank has an MPI_COMM_SELF of its own.
     assert_eq!(
         comms,
         [
@@ -270,7 +270,7 @@ fn ranks_nodes_threads_and_communicators_are_those_of_the_definitions() {
             .filter_map(|call| Some((call.sequence?, call.rank.get())))
             .collect();
         of.sort_unstable();
-        // Each collective has one call of each member.
+        // Each collective has one call from each member.
         assert!(!of.is_empty() && of.len() % size == 0);
         for (n, members) in of.chunks(size).enumerate() {
             assert!(
@@ -295,7 +295,7 @@ fn ranks_nodes_threads_and_communicators_are_those_of_the_definitions() {
     assert_eq!(requests, (0..7).map(Some).collect::<Vec<_>>());
 }
 
-/// Worked out by hand.
+/// The rows, worked out by hand.
 fn story() -> Rows {
     let call = |rank, name: &str, begin, end| (rank, name.to_owned(), begin, end);
     let mark = |rank, begin, end| (rank, "main".to_owned(), begin, end);
@@ -392,7 +392,7 @@ fn ranks_are_places_in_the_largest_group_of_locations_and_of_equal_ones_in_the_f
         (9, &[11, 10][..], 10),
         (9, &[11, 10, 10], 11),
         (9, &[11], 10),
-        // The group that the archive has already is number 0, and this one takes its place.
+        // The archive's own group has the number 0, and this one takes its place.
         (0, &[11, 10], 11),
     ] {
         let dir = tempfile::tempdir().unwrap();
@@ -404,7 +404,7 @@ fn ranks_are_places_in_the_largest_group_of_locations_and_of_equal_ones_in_the_f
         });
         archive.append("a.def", more);
         let (_, run) = imported(&archive.write(dir.path()), &dir.path().join("run"));
-        // Location 11 alone posts a receive.
+        // Only location 11 posts a receive.
         let calls = run.read::<Calls>().unwrap();
         let names = run.read::<Operations>().unwrap().name;
         let receives = calls
@@ -449,7 +449,7 @@ fn calls_and_messages_of_a_thread_that_belongs_to_no_rank_are_counted_once() {
     assert_eq!(kinds, [TaskKind::Rank, TaskKind::Rank, TaskKind::Program]);
 }
 
-/// Appends a barrier of MPI_COMM_WORLD in the numbers of rank 0.
+/// Appends a barrier of MPI_COMM_WORLD, in rank 0's local numbers.
 fn barrier(out: &mut Out, begin: u64, end: u64) {
     out.at(begin).single(12, BARRIER).record(23, |f| {
         f.u8(0).number(0).none().numbers(&[0, 0]);
@@ -457,8 +457,8 @@ fn barrier(out: &mut Out, begin: u64, end: u64) {
     out.at(end).single(13, BARRIER);
 }
 
-/// Rank 0 gets a thread, location 12, that comes after its first one in all lists: it starts requests 8
-/// and 9, which the first one completes, and calls the first barrier.
+/// Gives rank 0 a second thread, location 12, that comes after the first one in all lists. It
+/// starts requests 8 and 9, which the first thread completes, and calls the first barrier.
 fn two_threads() -> Archive {
     let mut archive = Archive::new(false);
     let mut more = Out::records(false, 0);
@@ -533,7 +533,7 @@ fn what_one_thread_starts_another_may_complete() {
 fn threads_that_cannot_be_read_with_the_others_are_in_the_ledger() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = two_threads();
-    // Of chunks of 16 MiB, there are eight in memory.
+    // Only eight chunks of 16 MiB are held in memory.
     archive.file("a.otf2")[CHUNK..CHUNK + 8].copy_from_slice(&(16_u64 << 20).to_le_bytes());
     let mut more = Out::records(false, 0);
     for location in 13..21 {

@@ -1,4 +1,5 @@
-//! OTF2 archives that are damaged or not whole: refused with a next step, or read as far as they go.
+//! OTF2 archives that are damaged or incomplete: refused with a next step, or read as far as they
+//! go.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +11,7 @@ use idlewave_run::tables::*;
 use proptest::prelude::*;
 use std::fs;
 
-/// The error of an archive that was changed, and its next step.
+/// The error for an archive that was changed, and its next step.
 fn refused(change: impl FnOnce(&mut Archive)) -> (ImportError, String) {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = Archive::new(false);
@@ -66,7 +67,7 @@ fn archives_that_cannot_be_read_are_refused_with_a_next_step() {
             .ends_with("no chunk begins here at byte 262144"),
         "{error}"
     );
-    // A length that leads beyond a chunk that is whole.
+    // A length that leads beyond the end of a whole chunk.
     let (error, _) = refused(|archive| {
         let file = archive.file("a/10.evt");
         let end = (1 << 18) - 11;
@@ -151,7 +152,7 @@ fn what_is_cut_or_missing_is_in_the_ledger() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
-    /// What is read of changed bytes is a run whose rows lie in its time.
+    /// Changed bytes are refused, or become a run whose rows lie within its time.
     #[test]
     fn no_bytes_are_too_strange(
         big: bool,

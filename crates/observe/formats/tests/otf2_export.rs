@@ -1,5 +1,5 @@
-//! OTF2 archives that the real library writes of runs: that otf2-print accepts them and lists what the
-//! run has, and that reading them gives the run back.
+//! OTF2 archives that the real library writes from runs: otf2-print must accept them and list what
+//! the run has, and reading them must give the run back.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use idlewave_units::{Bytes, Pid, Rank};
 use proptest::prelude::*;
 use std::path::Path;
 
-/// Locations of ranks have the number of the rank in their lower half.
+/// Locations of ranks have the rank's number in their lower half.
 fn rank(location: u64) -> u32 {
     location as u32
 }
@@ -79,7 +79,7 @@ fn program(path: &Path) -> RunReader {
             rank: Rank::new(rank),
             key: comm.into(),
         };
-        // The second has the ranks the other way round.
+        // The second communicator has the ranks the other way round.
         let members = [(1, 1, 0), (0, 1, 1), (1, 0, 1), (0, 0, 0)];
         let members = members.map(|(comm, place, rank)| member(comm, place, rank));
         run.write_table(&table::<Communicators>(members)).unwrap();
@@ -101,14 +101,14 @@ fn program(path: &Path) -> RunReader {
                 request: Some(1),
                 ..call(0, 2, 1_400, 1_450)
             },
-            // It begins where the one before ends.
+            // It begins where the previous one ends.
             call(0, 5, 1_450, 1_800),
             collective(call(0, 6, 2_000, 2_100), 0, Some(0), (64, 0)),
             Call {
                 comm: Some(1),
                 ..collective(call(0, 6, 2_150, 2_160), 0, Some(0), (8, 0))
             },
-            // Of no length.
+            // A call of no length.
             collective(call(0, 7, 2_500, 2_500), 1, None, (8, 8)),
             Call {
                 comm,
@@ -169,7 +169,7 @@ fn program(path: &Path) -> RunReader {
             begin_ns: begin,
             end_ns: Some(end),
         };
-        // Those within others come first, as they end first. One ends where a call begins.
+        // Inner ones come first, as they end first. One ends where a call begins.
         let marks = [
             mark(0, "exchange, \"fast\"", 1_150, 2_000),
             mark(0, "point", 2_300, 2_300),
@@ -193,7 +193,8 @@ fn the_real_library_lists_what_the_run_has_and_reading_gives_it_back() {
     );
     let expected = Rows::of(&run);
     if let Some(listing) = listed(&anchor, &["-Werror"]) {
-        // A call of no length has its events at one time, so the listing tells no start from an end.
+        // The events of a call of no length have one time, so the listing cannot tell its start
+        // from its end.
         rows(&listing, rank, |ticks| ticks).same_as(&expected);
         let all = listed(&anchor, &["-A", "-Werror"]).unwrap();
         assert!(
@@ -212,7 +213,8 @@ fn the_real_library_lists_what_the_run_has_and_reading_gives_it_back() {
         let mut rows: Vec<Call> = run.read::<Calls>().unwrap().rows().collect();
         rows.sort_by_key(|call| (call.rank, call.begin_ns, call.end_ns));
         for row in &mut rows {
-            // A receive says its communicator at its end only, and so does a collective that does not block.
+            // A receive names its communicator only at its end, and so does a nonblocking
+            // collective.
             let hidden = [4, 8].map(|at| OPERATIONS[at].0);
             let name = &run.read::<Operations>().unwrap().name[row.operation as usize];
             if own && hidden.contains(&name.as_str()) {
@@ -289,7 +291,7 @@ proptest! {
     }
 }
 
-/// Of a million that overlap, each end would write all others again.
+/// If a million overlapped, each end would write all others again.
 #[test]
 fn regions_that_lie_too_deep_in_others_are_left_out_and_in_the_ledger() {
     let dir = tempfile::tempdir().unwrap();
@@ -321,7 +323,7 @@ fn regions_that_lie_too_deep_in_others_are_left_out_and_in_the_ledger() {
     assert_eq!(found, expected);
 }
 
-/// The ranks are 1 and 2 of three: nothing was recorded of rank 0.
+/// The ranks are 1 and 2 of three: rank 0 was not recorded.
 #[test]
 fn what_belongs_to_ranks_or_communicators_that_are_not_listed_is_in_the_ledger() {
     use Direction::{Receive, Send};

@@ -1,5 +1,5 @@
-//! What OTF2 archives have rarely: definitions of old versions and of TAU, regions and calls that do
-//! not end or are too many, and numbers that are local or occur twice.
+//! Rare contents of OTF2 archives: definitions of old versions and of TAU, regions and calls that
+//! do not end or are too many, and numbers that are local or occur twice.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,10 +10,10 @@ use idlewave_run::tables::*;
 use idlewave_units::{Pid, Rank};
 use std::path::Path;
 
-/// What the kernel did is in no archive.
+/// No archive has what the kernel did.
 const ALWAYS: &str = "who had the CPUs, interrupts and wake-ups x1";
 
-/// The run of an archive, and its ledger but for what is always in it.
+/// The run of an archive, and its ledger without the entry that is always there.
 fn imported(archive: &Archive, dir: &Path) -> (Vec<String>, RunReader) {
     let to = dir.join("run");
     let imported = back(&archive.write(dir), &to).unwrap();
@@ -22,7 +22,7 @@ fn imported(archive: &Archive, dir: &Path) -> (Vec<String>, RunReader) {
     (losses, RunReader::open(&to).unwrap())
 }
 
-/// The archive with other events of rank 0, in place of its nine.
+/// The archive with other events for rank 0, in place of its nine.
 fn with_events(fill: impl FnOnce(&mut Out)) -> Archive {
     let mut archive = Archive::new(false);
     let mut events = Out::records(false, 0);
@@ -40,7 +40,7 @@ fn with_definitions(fill: impl FnOnce(&mut Out)) -> Archive {
     archive
 }
 
-/// Calls of rank 0: name, start, end.
+/// Calls of rank 0, each with its name.
 fn calls(run: &RunReader) -> Vec<(String, Call)> {
     let names = run.read::<Operations>().unwrap().name;
     let calls = run.read::<Calls>().unwrap();
@@ -55,7 +55,7 @@ fn regions_within_calls_and_ends_of_others_change_neither_calls_nor_marks() {
     let dir = tempfile::tempdir().unwrap();
     let archive = with_events(|out| {
         out.at(1_000).single(12, MAIN);
-        // It was not entered.
+        // This one was not entered.
         out.single(13, WAIT);
         out.at(2_000).single(12, SEND);
         out.single(12, MAIN).single(12, WAIT);
@@ -64,7 +64,7 @@ fn regions_within_calls_and_ends_of_others_change_neither_calls_nor_marks() {
         });
         out.single(13, WAIT).single(13, MAIN);
         out.at(2_100).single(13, SEND);
-        // Two events earlier than the one before; and no collective is called there.
+        // Two events are earlier than the previous one, and the call with the collective is none.
         out.at(2_050).single(12, WAIT).record(23, |f| {
             f.u8(0).numbers(&[0, 1, 7, 8]);
         });
@@ -106,7 +106,7 @@ fn what_does_not_end_keeps_what_is_known_of_it() {
         for _ in 0..1_026 {
             out.single(12, MAIN);
         }
-        // One of the two that lie too deep.
+        // This ends one of the two that lie too deep.
         out.single(13, MAIN);
         out.at(1_500).single(12, WAIT);
         out.at(1_600).single(16, 9);
@@ -181,7 +181,7 @@ fn groups_and_regions_of_old_versions_and_names_of_tau_are_understood() {
             f.numbers(&[3, 0, 2]).none().number(0);
         });
     });
-    // Number 5 of location 11 is communicator 3; the caller is the root, there and in the first one.
+    // Location 11's number 5 is communicator 3. The caller is the root there and in the first one.
     let mut local = Out::records(false, 0);
     local.record(5, |f| {
         f.u8(6).number(1).u8(1).numbers(&[5, 3]);
@@ -257,7 +257,7 @@ fn threads_have_the_numbers_that_the_archive_gives_them_once() {
         out.record(10, |f| {
             f.number(20).text("idlewave::thread");
         });
-        // Of another name, and the same number for both.
+        // Both have the same number; the last two properties have another name.
         for (location, name, number) in [(10, 20, 77), (11, 20, 77), (10, 9, 5), (11, 9, 5)] {
             out.record(29, |f| {
                 f.numbers(&[location, name, 0]).u8(3).number(number);

@@ -1,5 +1,5 @@
-//! Regions of OTF2 archives that the real library writes: where they lie, in which location, and what
-//! they are called.
+//! Regions in OTF2 archives that the real library writes: where they lie, in which location, and
+//! what they are called.
 
 #![allow(clippy::unwrap_used)]
 
@@ -64,7 +64,7 @@ fn shown(listing: &str, location: u64) -> Vec<String> {
 fn marks_end_with_the_call_within_which_they_end() {
     let dir = tempfile::tempdir().unwrap();
     let calls = [call(100, 0, 2_000, 3_000), call(100, 0, 4_000, 4_100)];
-    // Two of one name; and two that end together, the outer one first.
+    // Two of one name, and two that end together, the outer one first.
     let marks = [
         mark(100, "m", 1_000, Some(2_500)),
         mark(100, "m", 1_100, Some(2_600)),
@@ -94,7 +94,7 @@ fn a_mark_that_does_not_end_encloses_what_begins_with_it() {
         mark(100, "open", 1_200, None),
         mark(100, "point", 1_200, Some(1_200)),
         mark(100, "with it", 1_200, Some(1_300)),
-        // A name that C cannot hold; and a thread that nothing else knows, of this rank.
+        // A name that C cannot hold, from a thread of this rank that nothing else knows.
         mark(999, "a\0b", 1_400, Some(1_500)),
     ];
     let run = run(&dir.path().join("run"), &[], &marks);
@@ -151,7 +151,7 @@ fn threads_that_only_call_have_locations_and_nodes_are_machines() {
     for part in ["BCAST", "Sent: 8", "Received: 16"] {
         assert!(collective.contains(part), "{collective}");
     }
-    // Requests of messages are even.
+    // Requests of messages have even numbers.
     let request = line("NON_BLOCKING_COLLECTIVE_REQUEST");
     assert!(request.ends_with("Request: 13"), "{request}");
     let definitions = listed(&anchor, &["-G"]).unwrap();

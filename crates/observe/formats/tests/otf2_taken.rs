@@ -35,7 +35,7 @@ fn what_took_the_cpu_of_a_rank_is_a_region_of_it() {
     let Some(listing) = listed(&anchor, &["-Werror"]) else {
         return;
     };
-    // The story has a rank that enters its barrier while it has no CPU: times are whole all the same.
+    // In the story, a rank enters its barrier while it has no CPU: times are complete all the same.
     let mut taken: BTreeMap<String, u64> = BTreeMap::new();
     let mut open: Vec<(String, u64)> = Vec::new();
     for (enters, name, time) in regions(&listing, 0) {
@@ -59,7 +59,7 @@ fn what_took_the_cpu_of_a_rank_is_a_region_of_it() {
     ] {
         assert_eq!(taken.get(name), Some(&ns), "{name}");
     }
-    // They are no marks of the program.
+    // They are not marks of the program.
     back(&anchor, &dir.path().join("back")).unwrap();
     let found = RunReader::open(&dir.path().join("back")).unwrap();
     let names = found.read::<Marks>().unwrap().name;
@@ -83,7 +83,7 @@ fn only_what_ran_while_a_thread_was_preempted_took_its_cpu() {
         run.write_table(&table::<Tasks>(tasks)).unwrap();
         use EndReason::{Preempted, Sleeping};
         let bursts = [
-            // It sleeps: indexd takes nothing from it.
+            // It sleeps, so indexd takes nothing from it.
             burst(0, 100, 1_000, 2_000, Sleeping),
             burst(0, 9, 2_000, 2_500, Sleeping),
             // It is preempted twice in a row, and goes on on the other CPU meanwhile.
@@ -91,7 +91,7 @@ fn only_what_ran_while_a_thread_was_preempted_took_its_cpu() {
             burst(0, 7, 3_000, 3_080, Sleeping),
             burst(0, 8, 3_080, 3_100, Preempted),
             burst(0, 9, 3_100, 3_700, Sleeping),
-            // Whatever has its last CPU then takes nothing from it.
+            // What has its last CPU after that takes nothing from it.
             burst(0, 7, 3_700, 3_800, Sleeping),
             burst(0, 0, 3_800, 5_000, Preempted),
             burst(1, 100, 3_400, 5_000, Preempted),
@@ -113,7 +113,7 @@ fn only_what_ran_while_a_thread_was_preempted_took_its_cpu() {
             thread: Pid::new(100),
             name: "solve".to_owned(),
             begin_ns: 1_000,
-            // Within the softirq: the clocks differ.
+            // Within the softirq, because the clocks differ.
             end_ns: Some(4_200),
         };
         let namesake = Mark {

@@ -1,5 +1,5 @@
-//! Paraver traces: what is written, that an independent reader accepts it and finds the same
-//! numbers, and that reading it gives the run back.
+//! Paraver traces: what is written, whether an independent reader accepts it and finds the same
+//! numbers, and whether reading it gives the run back.
 
 #![allow(clippy::unwrap_used)]
 
@@ -131,7 +131,7 @@ fn late(path: &Path) -> RunReader {
     })
 }
 
-/// Worked out by hand.
+/// The trace, worked out by hand.
 const EXPECTED: &str = "\
 #Paraver (01/01/2026 at 00:00):10000_ns:1(2):2:2(1:1,1:1):2(2:1,1:1),1
 c:1:1:2:1:2
@@ -223,7 +223,8 @@ fn names_of_everything_are_in_the_files_beside_the_trace() {
     assert_eq!(export.files.len(), 3 + views);
 }
 
-/// A view is what Paraver reads: every key known, every window that a table or a product uses there.
+/// A view is what Paraver reads: every key is known, and every window that a table or a product
+/// uses exists.
 #[test]
 fn views_name_windows_that_exist_and_types_that_are_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -357,7 +358,7 @@ fn reading_the_trace_gives_the_run_back() {
 }
 
 /// A trace as Extrae writes it: microseconds or nanoseconds, running states with CPUs, no event
-/// 60000001, several pairs in a line.
+/// 60000001, several pairs per line.
 #[test]
 fn a_trace_of_extrae_becomes_a_run_that_says_what_it_lacks() {
     let dir = tempfile::tempdir().unwrap();
@@ -404,7 +405,7 @@ fn a_trace_of_extrae_becomes_a_run_that_says_what_it_lacks() {
     assert_eq!(run.manifest().started, "2026-02-01T10:20:00Z");
 }
 
-/// A program without MPI: its process of two threads, and a daemon beside it.
+/// A program without MPI: its process with two threads, and a daemon beside it.
 #[test]
 fn a_program_without_mpi_comes_back_as_processes_not_as_ranks() {
     let dir = tempfile::tempdir().unwrap();
@@ -449,7 +450,7 @@ fn a_program_without_mpi_comes_back_as_processes_not_as_ranks() {
     assert_eq!(tasks[2].process, Some(Pid::new(100)));
     assert_eq!(tasks_taken_for_ranks(&imported), None);
 
-    // Without its names the trace does not say what its tasks are, and the ledger says that.
+    // Without its names, the trace does not say what its tasks are, and the ledger says so.
     fs::remove_file(prv.with_extension("row")).unwrap();
     let imported = back(&prv, &dir.path().join("nameless")).unwrap();
     assert_eq!(tasks_taken_for_ranks(&imported), Some(1));
@@ -479,7 +480,7 @@ fn a_run_without_times_is_refused() {
     assert!(!output.exists());
 }
 
-/// Bursts of random threads on random CPUs of two nodes, none of which overlap.
+/// Bursts of random threads on random CPUs of two nodes; none overlap.
 fn bursts() -> impl Strategy<Value = Vec<Burst>> {
     let one = (
         0_u32..2,
@@ -510,7 +511,7 @@ fn bursts() -> impl Strategy<Value = Vec<Burst>> {
     })
 }
 
-/// Wake-ups of these threads, at any time: those that run, too, and those that have ended.
+/// Wake-ups of these threads at any time, even while they run or after they have ended.
 fn wakeups() -> impl Strategy<Value = Vec<Wakeup>> {
     let one = (0_u32..2, 1_u32..5, 400_u64..3_000);
     proptest::collection::vec(one, 0..60).prop_map(|mut all| {

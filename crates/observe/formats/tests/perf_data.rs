@@ -1,4 +1,5 @@
-//! perf.data: recorded files against what `perf script` prints of them; the same cut short and altered.
+//! perf.data: recorded files compared with what `perf script` prints of them; the same cut short
+//! and altered.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +13,7 @@ use idlewave_run::tables::*;
 use std::path::Path;
 use std::process::Command;
 
-/// All rows of a run but the threads, in their order.
+/// All rows of a run but the threads, in order.
 fn rows(run: &RunReader) -> Vec<String> {
     fn of<T: Table<Row: std::fmt::Debug>>(run: &RunReader) -> Vec<String> {
         let rows = run.read::<T>().unwrap();
@@ -28,8 +29,8 @@ fn rows(run: &RunReader) -> Vec<String> {
     .concat()
 }
 
-/// The tables of a perf.data and of its text must be the same, row by row. In the text some threads
-/// have no process, no name and another kind, for want of parents.
+/// The tables of a perf.data and of its text must be the same, row by row. In the text, some
+/// threads have no process, no name or another kind, for lack of parents.
 fn assert_same(data: &RunReader, text: &RunReader) {
     assert_eq!(rows(data), rows(text));
     let (found, expected) = (tasks(data), tasks(text));
@@ -57,7 +58,7 @@ fn recorded_files_give_the_tables_of_their_text_row_by_row() {
         assert_same(&data, &text_run);
         let count = text.iter().filter(|b| **b == b'\n').count() as u64;
         assert_eq!((imported.events, imported.missed), (count, Some(0)));
-        // perf prints no lost events.
+        // perf script does not print lost events.
         assert_eq!(of_text.missed, None);
         let loss = "lost events, which perf script leaves out";
         assert!(losses(&text_run).iter().any(|(what, _)| what == loss));
@@ -102,7 +103,8 @@ fn each_event_comes_as_often_as_perf_prints_it() {
     );
     assert!(losses(&run).contains(&unknown));
     let bursts = run.read::<Bursts>().unwrap();
-    // Each switch ends one, but for the first on each CPU: since when it had run is not known.
+    // Each switch ends a burst, except the first on each CPU, because it is not known since when
+    // that had run.
     let ended = bursts.rows().filter(|b| b.end_reason != EndReason::Unknown);
     let missing = count("sched_switch") - ended.count();
     assert!(missing <= 2, "{missing}");
@@ -130,7 +132,7 @@ fn losses_are_counted_as_perf_counts_them_and_cut_the_bursts() {
         bursts.rows().filter(|b| b.certain).count()
     };
     assert!(certain(&run) < certain(&text));
-    // perf was stopped for 60 ms: no burst reaches over that on either CPU.
+    // perf was stopped for 60 ms: no burst lasts over that on either CPU.
     let longest = |run: &RunReader| {
         let bursts = run.read::<Bursts>().unwrap();
         bursts.rows().map(|b| b.end_ns - b.begin_ns).max().unwrap()
@@ -183,7 +185,7 @@ fn a_pipe_cut_short_is_read_up_to_the_cut_and_a_file_is_refused_with_the_reason(
     let mut read = 0;
     for length in (0..whole.len()).step_by(1013) {
         match import(&whole[..length]).map(|(_, run)| run) {
-            // What stands behind the descriptions is not needed.
+            // What comes after the descriptions is not needed.
             Ok(run) => {
                 assert_eq!(rows(&run), rows(&all));
                 read += 1;
@@ -232,7 +234,7 @@ fn altered_bytes_are_refused_or_read_but_never_panic() {
     });
 }
 
-/// Records this machine and compares.
+/// Records on this machine and compares.
 #[test]
 #[ignore = "needs perf, and the right to trace all CPUs"]
 fn a_recording_of_this_machine_gives_the_tables_of_its_text() {

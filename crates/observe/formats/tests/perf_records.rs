@@ -100,7 +100,8 @@ fn the_clock_is_the_one_that_was_asked_for() {
             ..PerfFile::default()
         };
         let (_, run) = import(&story_perf(file)).unwrap();
-        // The feature names that of the time of day, which counts only where none was asked for.
+        // The feature names the clock of the time of day, which counts only if no clock was asked
+        // for.
         let expected = if clock.is_none() { "realtime" } else { name };
         assert_eq!(run.manifest().nodes[0].clock.counter, expected);
         let loss = losses(&run)
@@ -113,7 +114,7 @@ fn the_clock_is_the_one_that_was_asked_for() {
 #[test]
 fn rounds_bring_the_events_of_all_cpus_into_order() {
     let mut file = PerfFile::default();
-    // perf empties CPU 1 after CPU 0; what is found late on CPU 0 comes a round later.
+    // perf empties CPU 1 after CPU 0; what CPU 0 records meanwhile comes a round later.
     let switch = |file: &mut PerfFile, cpu: u32, time, prev, next| {
         let payload = Payload::switch((prev, "a"), 1, (next, "a"));
         file.sample(time, cpu, (70, prev), &payload);
@@ -156,7 +157,7 @@ fn turns(file: &mut PerfFile, times: std::ops::Range<u64>) {
 fn a_loss_lies_before_the_next_event_of_its_cpu_though_its_time_is_later() {
     let mut file = PerfFile::default();
     turns(&mut file, 0..3);
-    // Recorded before the event at 1.03 ms, with a time behind it.
+    // Recorded before the event at 1.03 ms, with a later time.
     file.lost(0, 17, 1_030_300);
     turns(&mut file, 3..5);
     let (_, run) = import(&file.write()).unwrap();
@@ -179,7 +180,7 @@ fn losses_at_the_end_and_on_no_known_cpu_are_told_too() {
     let mut file = PerfFile::default();
     turns(&mut file, 0..4);
     file.index(-1);
-    // 5 and then 4 more on CPU 0 by the final count; 3 that a BPF program did not want.
+    // 5 and then 4 more on CPU 0 by the final count; then 3 that a BPF program did not want.
     file.lost(0, 5, 1_040_000);
     file.other(13, &9_u64.to_le_bytes(), 0, 0);
     let (imported, _) = import(&file.write()).unwrap();
@@ -206,7 +207,7 @@ fn losses_at_the_end_and_on_no_known_cpu_are_told_too() {
 
 #[test]
 fn compressed_records_cut_between_two_of_their_pieces_are_told() {
-    // Pieces that end within a block, and with one, but within a record.
+    // Pieces that end within a block, and pieces that end with a block but within a record.
     for size in [500, 6 + 3 + 1000] {
         let mut file = PerfFile {
             pipe: true,
@@ -220,7 +221,7 @@ fn compressed_records_cut_between_two_of_their_pieces_are_told() {
         let cut = ("end of the perf.data cut short".to_owned(), 1);
         let (_, run) = import(&whole).unwrap();
         assert!(!losses(&run).contains(&cut), "{size}");
-        // Of less than a block nothing can be read.
+        // Less than a block cannot be read.
         let end = begin + piece.len() * 1009_usize.div_ceil(size);
         let (imported, run) = import(&whole[..end]).unwrap();
         assert!(losses(&run).contains(&cut), "{size}");
@@ -247,9 +248,9 @@ fn what_perf_noted_of_threads_completes_what_the_events_say() {
         (70, 70),
         &Payload::waking(70, 200, "strange", 0),
     );
-    // Of this one only the list of names that tracefs keeps knows more.
+    // Only the list of names that tracefs keeps knows more about this one.
     file.sample(1_041_500, 0, (6, 6), &Payload::number("softirq_exit", 6, 1));
-    // In a PID namespace, where perf has other numbers than the payload.
+    // In a PID namespace, where perf's numbers differ from the payload's.
     file.sample(
         1_042_000,
         0,
@@ -262,7 +263,7 @@ fn what_perf_noted_of_threads_completes_what_the_events_say() {
     let of = |pid: u32| &tasks[&Pid::new(pid)];
     assert_eq!(of(71).process, Some(Pid::new(70)));
     assert_eq!(of(70).process, Some(Pid::new(70)));
-    // Its parent is the one of all kernel threads.
+    // Its parent is that of all kernel threads.
     assert_eq!(
         (of(200).kind, of(200).name.as_str()),
         (TaskKind::Kernel, "strange")
@@ -366,7 +367,7 @@ fn what_cannot_be_used_is_refused_with_the_next_step() {
         ..PerfFile::default()
     };
     turns(&mut file, 0..4);
-    // Behind a hardware trace, which is passed over.
+    // After a hardware trace, which is skipped.
     let trace = [&(3_u64 << 20).to_le_bytes()[..], &[0; 32]].concat();
     file.record(71, &trace);
     file.records.resize(file.records.len() + (3 << 20), 0x55);
@@ -416,7 +417,8 @@ fn lengths_that_the_file_does_not_have_cost_nothing() {
         );
         assert!(losses(&run).contains(&garbled), "{:?}", losses(&run));
     }
-    // A Zstandard frame with a window of 256 MiB, one that is none, and one behind another.
+    // A Zstandard frame with a window of 256 MiB, bytes that are no frame, and a frame after
+    // another.
     let frame = |head: &[u8]| [&b"\x28\xb5\x2f\xfd"[..], head].concat();
     let error = refused(&many(81, &[frame(&[0, 18 << 3]), vec![0; 20]].concat()));
     assert!(error.to_string().contains("larger than 128 MiB"), "{error}");

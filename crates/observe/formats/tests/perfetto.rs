@@ -1,5 +1,5 @@
-//! The Perfetto exporter, read back by a decoder that shares nothing with it, and by Perfetto's own
-//! description of the format.
+//! The Perfetto exporter, read back by a decoder that shares nothing with it, and with Perfetto's
+//! own description of the format.
 
 #![allow(clippy::unwrap_used)]
 
@@ -30,7 +30,7 @@ const EXPECTED: &[&str] = &[
     "thread 11 app 10",
     "thread 20 cr\"ond 20",
     "thread 30 kworker/0:1 30",
-    // The interrupt that the tracer's messages have no name for comes before the bundle around it.
+    // The interrupt for which the tracer's messages have no name comes before the bundle around it.
     "track 1 in 0 reschedule (ipi)",
     "track 2 in 1 CPU 0",
     "7000 begin 2 reschedule",
@@ -89,7 +89,7 @@ const EXPECTED: &[&str] = &[
     "track 14 in 3 late steps",
     "1000 begin 14 late step iteration=4 late by ns=1500 charged to=1000 ns cr\"ond (task), 500 ns timer tick",
     "6000 end 14",
-    // From what struck to the rank that it struck, and to the end of the step.
+    // From what struck to the rank that was struck, and to the end of the step.
     "track 15 in 0 charged with late steps",
     "track 16 in 15 cr\"ond (task) in rank 0, CPU 0",
     "5000 begin 16 cr\"ond (task) >3",
@@ -137,7 +137,7 @@ fn perfettos_own_description_reads_the_same() {
     assert_eq!(text.lines().collect::<Vec<_>>(), EXPECTED);
 }
 
-/// What a trace gives when it is read: a line per record.
+/// What reading a trace yields: a line per record.
 fn read_back(trace: &[u8]) -> (Vec<String>, Summary) {
     let mut seen = Vec::new();
     let summary = import::perfetto::read(&mut &trace[..], &mut |record| {
@@ -280,7 +280,7 @@ proptest! {
                     at += gap;
                     let reason = EndReason::from_code(reason).unwrap();
                     bursts.push(burst(node, cpu, pid, (at, at + length), reason));
-                    // A tick in the middle of it, if it is long enough.
+                    // A tick in the middle of the burst, if that is long enough.
                     if length >= 300 {
                         interrupts.push(Interrupt {
                             node: NodeId::new(node),
@@ -351,7 +351,7 @@ proptest! {
     }
 }
 
-/// A decoder of what the exporter writes, by the numbers of Perfetto's `.proto` files.
+/// A decoder of what the exporter writes, by the field numbers of Perfetto's `.proto` files.
 mod dump {
     enum Field<'a> {
         Number(u64),
@@ -361,7 +361,7 @@ mod dump {
     impl Field<'_> {
         fn show(&self) -> String {
             match self {
-                // Numbers of system calls are signed.
+                // System call numbers are signed.
                 Self::Number(u64::MAX) => "-1".to_owned(),
                 Self::Number(number) => number.to_string(),
                 Self::Bytes(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),

@@ -49,11 +49,11 @@ fn what_the_kernel_recorded_comes_back_and_what_it_did_not_record_is_nobodys() {
         found
     };
     let mut expected = named(&before);
-    // Perfetto has no event for it: it is a slice there.
+    // Perfetto has no event for it: it becomes a slice there.
     expected.retain(|(_, _, name)| name != "reschedule");
     assert_eq!(named(&after), expected);
 
-    // Nobody stands for what is not recorded, and nothing is called a loss that is none.
+    // No task stands for what was not recorded, and nothing counts as a loss that is none.
     let tasks: Vec<Pid> = rows::<Tasks>(&after).into_iter().map(|t| t.pid).collect();
     assert!(tasks.iter().all(|pid| pid.get() < 100), "{tasks:?}");
     assert_eq!(imported.missed, Some(0));
@@ -85,7 +85,7 @@ fn lists_of_threads_and_of_machines_tell_names_processes_kinds_and_the_host() {
         (host.name, host.kernel, host.kernel_build, host.architecture)
     };
     assert_eq!(host(&after), host(&before));
-    // All kinds are told, and none is inferred.
+    // All kinds are known, and none is inferred.
     let lost = entries(&after.manifest().losses).join("\n");
     assert!(!lost.contains("threads whose kind is inferred"), "{lost}");
 }

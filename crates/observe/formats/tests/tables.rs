@@ -112,7 +112,7 @@ fn measured_detours_keep_their_nanoseconds() {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         lines.map(str::to_owned).collect()
     };
-    // They count from the start of the loop.
+    // Times count from the start of the loop.
     assert_eq!(lines(0), ["2000\t300", "8000\t7000"]);
     assert_eq!(lines(1), ["4000\t20000"]);
     let records: Vec<Option<u64>> = export.files.iter().map(|f| f.records).collect();
@@ -196,7 +196,7 @@ fn an_export_that_is_ended_after_a_table_leaves_none_of_them() {
         run: &run,
         output: &to,
         stop: &stop,
-        // The first table has been passed on.
+        // The first table is done by then.
         progress: &|_| stop.store(true, Ordering::Relaxed),
     });
     assert!(matches!(ended, Err(ExportError::Interrupted)));

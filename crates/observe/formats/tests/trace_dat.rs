@@ -93,7 +93,7 @@ fn trace_cmd_reports_every_event_with_its_time_and_thread() {
     assert_eq!(entries(&losses), ["symbols of the kernel x1"]);
 }
 
-/// A number of the file at an offset.
+/// A number at an offset in the file.
 fn number<const N: usize>(file: &[u8], at: usize) -> u64 {
     let mut bytes = [0; 8];
     bytes[..N].copy_from_slice(&file[at..at + N]);
@@ -105,7 +105,7 @@ fn the_sub_buffers_are_copied_to_the_places_that_the_options_name() {
     let dir = tempfile::tempdir().unwrap();
     let (file, _) = export(&run(dir.path(), 0), "trace.dat", Format::TraceDat).unwrap();
     let file = std::fs::read(file).unwrap();
-    // Magic, version, little endian, 8 bytes a long, sub-buffers of 4096 bytes, not compressed.
+    // Magic, version, little endian, 8 bytes per long, sub-buffers of 4096 bytes, not compressed.
     assert_eq!(
         &file[..24],
         b"\x17\x08\x44tracing7\0\0\x08\0\x10\0\0none\0\0"

@@ -86,7 +86,7 @@ pub struct RawTask {
     pub rank: bool,
     /// Whether it belongs to idlewave without being a rank.
     pub own: bool,
-    /// Whether it belongs to a recorded program; then so does all that it starts.
+    /// Whether it belongs to a recorded program; then so do all threads that it starts.
     #[serde(default)]
     pub program: bool,
 }

@@ -1,4 +1,4 @@
-//! From the directory `raw/` of a recording to the tables of a run.
+//! Turns the directory `raw/` of a recording into the tables of a run.
 
 use crate::format::{EventFormat, HeaderPage};
 use crate::markers::MARKER_EVENT;
@@ -16,9 +16,9 @@ use std::sync::atomic::AtomicBool;
 /// Writes the tables of a capture into a run, as [`decode_pages`] does.
 ///
 /// # Errors
-/// [`FtraceError::Capture`] if the capture cannot be decoded by its own description (another clock
-/// than `mono`), [`FtraceError::Format`] if a format file is not one, [`FtraceError::Io`], and
-/// [`FtraceError::Run`] if a table cannot be written.
+/// [`FtraceError::Capture`] if `capture.json` is invalid or rules out decoding (such as by a clock
+/// other than `mono`), [`FtraceError::Format`] if a format file is malformed, [`FtraceError::Io`]
+/// if a file cannot be read, and [`FtraceError::Run`] if a table cannot be written.
 pub fn decode_capture(
     raw_dir: &Path,
     node: NodeId,

@@ -51,7 +51,8 @@ impl Handler {
         u8::try_from(place).ok().map(Self::Vector)
     }
 
-    /// What an event of this name is, if a vector begins or ends with it.
+    /// The result of `enter` or `leave`, if an event of this name marks the entry or exit of a
+    /// vector.
     pub fn vector_event<T>(
         name: &[u8],
         enter: impl FnOnce(Self) -> T,
@@ -67,7 +68,7 @@ impl Handler {
 /// A name as the kernel records it for a thread: 16 bytes, the text ends at the first zero.
 pub type Comm = [u8; 16];
 
-/// A name as the kernel records it; what is too long is cut.
+/// The name as the kernel records it, cut if it is too long.
 pub fn comm(name: &[u8]) -> Comm {
     let mut comm = [0; 16];
     let length = name.len().min(comm.len());
@@ -100,8 +101,8 @@ pub enum Event<'a> {
         /// The CPU it was last on, or the one that a new thread begins on.
         cpu: Cpu,
     },
-    /// A thread has become runnable: `sched_wakeup`, which says something new only where a trace
-    /// lacks `sched_waking`, or `sched_wakeup_new`.
+    /// A thread has become runnable: `sched_wakeup_new`, or `sched_wakeup`, which says something
+    /// new only where a trace lacks `sched_waking`.
     Woken {
         /// The thread.
         pid: Pid,
@@ -258,7 +259,7 @@ impl Text {
     }
 }
 
-/// One kind of event with the places of its fields.
+/// One kind of event, with the locations of its fields.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     Switch {
@@ -419,7 +420,7 @@ impl Shape {
     }
 }
 
-/// Turns payloads into events, by the formats of one kernel.
+/// Turns payloads into events, using the formats of one kernel.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     /// By event number: index into `shapes`, or [`NO_SHAPE`].

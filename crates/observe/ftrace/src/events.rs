@@ -8,12 +8,13 @@
 /// `ipi_entry`.
 ///
 /// Why these and no others:
-/// * `sched_switch` says who had a CPU, from when to when, and why it stopped. It also tells that a
-///   thread has ended, so `sched_process_exit` is not needed.
+/// * `sched_switch` says which thread had a CPU, from when to when, and why it stopped. It also
+///   shows that a thread has ended, so `sched_process_exit` is not needed.
 /// * `sched_waking` is recorded where the waker runs and so names it. The CPU it carries is the old
 ///   one of the woken thread; if another is chosen, `sched_migrate_task` follows at once.
-///   `sched_wakeup` would add the time at which the wake-up took effect at the price of one more
-///   event per wake-up; it is [read](STANDS_IN) where a trace of another tool has it instead. `sched_wakeup_new` is rare and is the first sign of life of a thread.
+///   `sched_wakeup` would add the time at which the wake-up took effect, at the price of one more
+///   event per wake-up; it is [read](STANDS_IN) where another tool's trace has it instead.
+///   `sched_wakeup_new` is rare and is the first sign of life of a thread.
 /// * `sched_process_fork` names the parent of a thread that started after the list of threads was
 ///   taken.
 /// * Entry and exit of interrupts, of softirqs, and of the vectors that bypass `irq_handler_entry`.
@@ -58,7 +59,7 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("exceptions", "page_fault_kernel"),
 ];
 
-/// Read where `sched_waking` is missing, never recorded.
+/// Never recorded, but read where a trace lacks `sched_waking`.
 pub const STANDS_IN: (&str, &str) = ("sched", "sched_wakeup");
 
 /// Recorded on request only, for the ranks: entry into a system call, and the return from it.

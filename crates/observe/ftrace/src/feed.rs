@@ -1,9 +1,9 @@
-//! From events to the tables of a run, whatever they were read from.
+//! Turns events into the tables of a run, whatever they were read from.
 //!
 //! [`decode_pages`](crate::decode_pages) finishes one CPU after the other. Readers of formats that
 //! mix the CPUs feed [`Feed::event`] in any order of CPUs, as long as the events of each CPU are in
-//! order of time. Rows are then in the order in which they became complete: no table promises
-//! another one.
+//! order of time. Rows are then in the order in which they became complete: no table promises any
+//! other order.
 
 use crate::event::{Comm, Event, comm};
 use crate::ledger::{Account, Overall, enter_losses};
@@ -16,7 +16,7 @@ use idlewave_units::{Cpu, NodeId, Pid};
 
 /// CPU numbers from here on are damage: Linux has at most 8192 CPUs.
 pub const MOST_CPUS: u32 = 1 << 16;
-/// Events between two looks at the collected rows.
+/// Events between two checks of the collected rows.
 const BATCH: u64 = 1 << 12;
 
 /// One CPU while its events come in.
@@ -77,8 +77,9 @@ impl Feed {
         })
     }
 
-    /// A thread leaves a CPU, in a state as in [`Event::Switch`], and nothing tells who gets it. The
-    /// time until it is known again who has the CPU is nobody's; no event was lost.
+    /// A thread leaves a CPU, in a state as in [`Event::Switch`], and nothing tells which thread
+    /// gets it. The time until it is known again who has the CPU belongs to nobody; no event was
+    /// lost.
     ///
     /// # Errors
     /// A table cannot be written.
@@ -94,7 +95,7 @@ impl Feed {
         })
     }
 
-    /// A thread gets a CPU, and nothing tells who had it before.
+    /// A thread gets a CPU, and nothing tells which thread had it before.
     ///
     /// # Errors
     /// A table cannot be written.
@@ -130,7 +131,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Events of a CPU were lost after the last one: so many, or an unknown number.
+    /// Events of a CPU were lost after the last one: `missed` of them, or an unknown number.
     pub fn lose(&mut self, cpu: Cpu, missed: Option<u64>) {
         if !self.begin(cpu) {
             return;
@@ -165,7 +166,7 @@ impl Feed {
         }
     }
 
-    /// Names a thread of which no event has told the name yet.
+    /// Names a thread whose name no event has given yet.
     pub fn name(&mut self, pid: Pid, name: &[u8]) {
         if !name.is_empty() {
             self.sink.tasks.name(pid, comm(name));

@@ -215,7 +215,7 @@ fn parse_field(line: &str) -> Result<Field, String> {
     })
 }
 
-/// No record is longer than a sub-buffer, and no sub-buffer is longer than its 27-bit count.
+/// No record is longer than a sub-buffer, and no sub-buffer is longer than its 27-bit count allows.
 const MAX_RECORD: u32 = 1 << 27;
 
 fn bad_line(path: &Path, line: usize, text: &str, reason: &str) -> FtraceError {

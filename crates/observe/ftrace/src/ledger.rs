@@ -1,4 +1,4 @@
-//! Enters what a decoded capture lacks into the loss ledger.
+//! Enters what is missing from a decoded capture into the loss ledger.
 
 use crate::CpuStats;
 use crate::page::PageError;
@@ -15,7 +15,7 @@ pub(crate) struct Account {
     pub(crate) absent: bool,
     /// Its last sub-buffer is cut short.
     pub(crate) cut: bool,
-    /// Events lost, by the counts in sub-buffers.
+    /// Lost events, as counted in the sub-buffers.
     pub(crate) counted: u64,
     /// Sub-buffers before which events were lost without a count.
     pub(crate) uncounted: u64,
@@ -73,7 +73,7 @@ const BIGGER: &str = "record with a larger trace buffer, or for a shorter time";
 /// What the losses of a whole trace depend on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Overall<'a> {
-    /// CPUs that the trace is of.
+    /// Number of CPUs that the trace covers.
     pub(crate) cpus: usize,
     /// Whether it is known when the recording ended.
     pub(crate) end_known: bool,

@@ -1,11 +1,11 @@
 //! Decoder of the kernel's trace ring buffer: format files, raw pages, and the timeline of every
 //! CPU.
 //!
-//! A recorder copies sub-buffers, format files and what it knows of the machine into the directory
-//! `raw/` of a bundle ([`RawCapture`] describes its layout); nothing is interpreted while the
-//! program under study runs. Afterwards the capture becomes the tables of the run. Sub-buffers in
-//! other containers go the same way ([`decode_pages`]), and readers of other formats feed their
-//! events to the same timelines ([`Feed`]).
+//! A recorder copies sub-buffers, format files and what it knows about the machine into the
+//! directory `raw/` of a bundle ([`RawCapture`] describes its layout); nothing is interpreted while
+//! the program under study runs. Afterwards, [`decode_capture`] turns the capture into the tables
+//! of the run. Sub-buffers in other containers take the same path ([`decode_pages`]), and readers
+//! of other formats feed their events to the same timelines ([`Feed`]).
 
 mod capture;
 mod decode;

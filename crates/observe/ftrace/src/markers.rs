@@ -8,9 +8,9 @@ use idlewave_units::Pid;
 /// The event, as (system, event). It is always on and has no switch.
 pub const MARKER_EVENT: (&str, &str) = ("ftrace", "print");
 
-/// Most lines kept from one capture.
+/// The most lines kept from one capture.
 const MOST_LINES: usize = 1 << 16;
-/// Most bytes kept of one line.
+/// The most bytes kept of one line.
 const LONGEST: usize = 256;
 
 /// A line that a thread wrote.
@@ -37,7 +37,7 @@ struct Layout {
 pub(crate) struct Markers {
     layout: Option<Layout>,
     pub(crate) lines: Vec<MarkerLine>,
-    /// Lines dropped beyond the most that are kept.
+    /// Lines dropped because there were too many.
     pub(crate) dropped: u64,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct SourceBook {
     numbers: HashMap<(SourceKind, String), u32>,
     softirqs: [Option<u32>; SOFTIRQS.len()],
     vectors: [Option<u32>; VECTORS.len()],
-    /// Names under which an interrupt number was seen. Devices that share it differ in name.
+    /// Names under which an interrupt number was seen: devices that share a number differ in name.
     irqs: HashMap<u32, Vec<(Vec<u8>, u32)>, NumberHash>,
 }
 
@@ -175,7 +175,7 @@ impl TaskBook {
         self.ran(pid, comm, time_ns, 0);
     }
 
-    /// Names a thread that has no name yet: any later name counts more.
+    /// Names a thread that has no name yet; any name from an event takes precedence.
     pub(crate) fn name(&mut self, pid: Pid, comm: Comm) {
         let known = self.known.entry(pid.get()).or_default();
         known.comm.get_or_insert((0, comm));
@@ -361,7 +361,7 @@ mod tests {
         book.born(pid(41), pid(40), None, 4);
         book.see(pid(0), comm("swapper/3"), 1);
         book.see(pid(50), comm("stranger"), 1);
-        // The later name counts, whichever CPU is decoded first.
+        // The later name wins, whichever CPU is decoded first.
         book.see(pid(10), comm("new"), 9);
         book.see(pid(10), comm("old"), 8);
         let rows = book.seen();

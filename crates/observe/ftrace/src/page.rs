@@ -1,7 +1,7 @@
 //! Decoder of sub-buffers: the pages of the kernel's trace ring buffer.
 //!
 //! A sub-buffer is a header ([`HeaderPage`]) followed by records. A record begins with a 32-bit
-//! word: 5 bits type or length, 27 bits time since the record before it.
+//! word: 5 bits type or length, 27 bits time since the previous record.
 //!
 //! | type | meaning |
 //! |---|---|
@@ -84,7 +84,7 @@ pub struct Record<'a> {
 /// A sub-buffer whose header has been read.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
-    /// Time to which the first record adds its own difference.
+    /// Time to which the first record's delta is added.
     pub time_ns: u64,
     /// What was lost just before it.
     pub missed: Missed,
@@ -258,7 +258,7 @@ fn absolute(before: u64, stamp: u64) -> u64 {
     }
 }
 
-/// The 16-bit number at an offset, of a little-endian machine or not; `None` beyond the end.
+/// The 16-bit number at an offset, little-endian if `LE`, else big-endian; `None` beyond the end.
 #[inline]
 pub fn read_u16<const LE: bool>(bytes: &[u8], at: usize) -> Option<u16> {
     let word = bytes.get(at..)?.first_chunk::<2>()?;
@@ -269,7 +269,7 @@ pub fn read_u16<const LE: bool>(bytes: &[u8], at: usize) -> Option<u16> {
     })
 }
 
-/// The 32-bit number at an offset, of a little-endian machine or not; `None` beyond the end.
+/// The 32-bit number at an offset, little-endian if `LE`, else big-endian; `None` beyond the end.
 #[inline]
 pub fn read_u32<const LE: bool>(bytes: &[u8], at: usize) -> Option<u32> {
     let word = bytes.get(at..)?.first_chunk::<4>()?;
@@ -280,7 +280,7 @@ pub fn read_u32<const LE: bool>(bytes: &[u8], at: usize) -> Option<u32> {
     })
 }
 
-/// The 64-bit number at an offset, of a little-endian machine or not; `None` beyond the end.
+/// The 64-bit number at an offset, little-endian if `LE`, else big-endian; `None` beyond the end.
 #[inline]
 pub fn read_u64<const LE: bool>(bytes: &[u8], at: usize) -> Option<u64> {
     let word = bytes.get(at..)?.first_chunk::<8>()?;

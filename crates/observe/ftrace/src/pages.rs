@@ -1,4 +1,4 @@
-//! From the sub-buffers of the CPUs to the tables of a run, wherever the sub-buffers are stored.
+//! Turns the sub-buffers of the CPUs into the tables of a run, wherever they are stored.
 
 use crate::event::Decoder;
 use crate::feed::{Feed, Lane};
@@ -21,7 +21,7 @@ const CHUNK: usize = 1 << 20;
 /// The largest sub-buffer: its count of used bytes has 27 bits.
 pub const MOST_PAGE_BYTES: u32 = 1 << 27;
 
-/// What must be known of sub-buffers to decode them.
+/// What must be known about sub-buffers to decode them.
 #[derive(Clone, Debug)]
 pub struct PageSheet {
     /// Size of a sub-buffer in bytes, its header included: at most [`MOST_PAGE_BYTES`].
@@ -32,7 +32,7 @@ pub struct PageSheet {
     pub little_endian: bool,
     /// The formats of its events; those that the timeline has no use for may be missing.
     pub formats: Vec<EventFormat>,
-    /// How the stamps become nanoseconds; `None` if they are.
+    /// Turns time stamps into nanoseconds; `None` if they are nanoseconds already.
     pub scale: Option<Scale>,
     /// The CPUs, ascending.
     pub cpus: Vec<Cpu>,
@@ -44,9 +44,9 @@ pub struct PageSheet {
     pub stats: Vec<CpuStats>,
     /// Threads known from elsewhere.
     pub tasks: Vec<RawTask>,
-    /// Bytes of all sub-buffers, for the progress.
+    /// Bytes of all sub-buffers, to report progress.
     pub bytes: u64,
-    /// Whether another tool than idlewave recorded them. Matters only for words.
+    /// Whether a tool other than idlewave recorded them. This only affects messages.
     pub foreign: bool,
 }
 
@@ -66,11 +66,11 @@ pub trait PageSource {
 ///
 /// Rows are ordered by CPU and then by time, so one pass over the CPUs needs the memory of a few
 /// thousand rows however long the trace is. The same sub-buffers give the same bytes. Damaged
-/// sub-buffers, holes and unmatched events do not end the work; they are counted in
+/// sub-buffers, holes and unmatched events do not stop the decoding; they are counted in
 /// [`DecodeSummary::losses`].
 ///
 /// `progress` is called with the share of bytes done, 0 to 1, at least once per CPU. When `stop`
-/// becomes true, the tables are finished in order with what was read so far. `settle` may correct
+/// becomes true, the tables are finished properly with what was read so far. `settle` may correct
 /// the kinds and processes of the threads, which are sorted by number.
 ///
 /// # Errors

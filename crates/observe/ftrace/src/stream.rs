@@ -14,7 +14,7 @@ pub(crate) struct PageDecoder {
     pub(crate) page_size: usize,
     pub(crate) header: HeaderPage,
     pub(crate) decoder: Decoder,
-    /// How the stamps become nanoseconds; `None` if they are.
+    /// Turns time stamps into nanoseconds; `None` if they are nanoseconds already.
     pub(crate) scale: Option<Scale>,
 }
 

@@ -1,18 +1,18 @@
-//! What came out of a trace.
+//! The result of decoding a trace.
 
 use crate::MarkerLine;
 use idlewave_run::Ledger;
 use idlewave_units::CpuSet;
 
-/// What came out of a capture. The losses are the caller's to enter into the manifest.
+/// The result of decoding a capture. The caller must enter the losses into the manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "the losses belong into the manifest's ledger"]
 pub struct DecodeSummary {
     /// CPUs decoded.
     pub cpus: u32,
-    /// Those of them that have events.
+    /// The decoded CPUs that have events.
     pub seen: CpuSet,
-    /// Sub-buffers read; 0 if the events did not come in such.
+    /// Sub-buffers read; 0 if the events did not come in sub-buffers.
     pub pages: u64,
     /// Events read, those of unknown kind included.
     pub events: u64,
@@ -35,9 +35,9 @@ pub struct DecodeSummary {
     /// Times of the first and of the last event; `None` without events.
     pub span: Option<(u64, u64)>,
     /// Lines written to `trace_marker`, in time order; `None` if the recorder could not get them,
-    /// on a kernel older than Linux 6.15.
+    /// as on kernels older than Linux 6.15.
     pub lines: Option<Vec<MarkerLine>>,
-    /// Whether `stop` ended it early: the tables are whole, but cover the start of the trace only.
+    /// Whether `stop` ended it early: the tables are valid, but cover only the start of the trace.
     pub stopped: bool,
     /// What is missing or uncertain. It is *not* in the writer's manifest yet.
     pub losses: Ledger,

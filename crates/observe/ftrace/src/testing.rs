@@ -130,7 +130,7 @@ impl Payload {
         self.0.extend(bytes);
         self
     }
-    /// Appends a text after the fields and writes its place into the field at `field`.
+    /// Appends a text after the fields and writes its location into the field at `field`.
     pub fn text_at(mut self, field: usize, text: &str) -> Self {
         let loc = ((text.len() as u32 + 1) << 16) | self.0.len() as u32;
         self.0[field..field + 4].copy_from_slice(&loc.to_le_bytes());

@@ -1,10 +1,10 @@
-//! The timeline of one CPU: who had it, and what interrupted whom.
+//! The timeline of one CPU: which threads had it, and what interrupted them.
 //!
 //! Traces have holes, and the ring buffer does not report all of them. Two things reveal one: a
 //! switch away from a thread that was not running, and an event recorded in a thread other than the
 //! one last switched to. What was open is then closed at the last event that proves it, marked as
 //! not certain and counted; the time up to the next proof belongs to nobody. There is one
-//! exception: an idle CPU on which a thread was just woken turns to it at once.
+//! exception: an idle CPU on which a thread was just woken switches to it at once.
 
 use crate::event::{Comm, Event, Handler};
 use crate::markers::Markers;
@@ -17,11 +17,11 @@ use idlewave_run::tables::{
 use idlewave_run::{SourceKind, Table};
 use idlewave_units::{Cpu, NodeId, Pid};
 
-/// Most handlers open at once; more is damage (hardware nests interrupts, softirqs and NMIs four
-/// deep at most).
+/// The most handlers open at once; more is damage (hardware nests interrupts, softirqs and NMIs
+/// four deep at most).
 const MAX_DEPTH: usize = 32;
-/// Most rows of one nest of handlers, held back until it is complete. A nest that never ends is
-/// damage.
+/// The most rows of one nest of handlers, which are held back until it is complete. A nest that
+/// never ends is damage.
 const MAX_NEST: usize = 4096;
 
 /// Rows not yet written.
@@ -85,7 +85,7 @@ pub(crate) struct Timeline {
     open: Vec<Open>,
     nest: Vec<Interrupt>,
     wake: Option<(Wakeup, KnownBy)>,
-    /// The last thread that this CPU woke to run on itself, since the last switch.
+    /// The last thread woken on this CPU and for this CPU, since the last switch.
     woken: Option<Pid>,
     /// Whether an exit may belong to an entry before the trace, or before a hole.
     cut_entries: bool,
@@ -213,7 +213,7 @@ impl Timeline {
                 self.point(source, pid, now, false, sink);
             }
             Event::Syscall { number, returned } => {
-                // Without a thread, nobody called.
+                // Without a known thread, there is no caller.
                 if let Some(pid) = pid {
                     sink.rows.syscalls.push(Syscall {
                         node: self.node,
@@ -228,7 +228,7 @@ impl Timeline {
         }
     }
 
-    /// A thread leaves the CPU, and nothing tells who gets it.
+    /// A thread leaves the CPU, and nothing tells which thread gets it.
     pub(crate) fn leaves(
         &mut self,
         time_ns: u64,
@@ -247,7 +247,7 @@ impl Timeline {
         self.running = None;
     }
 
-    /// A thread gets the CPU, and nothing tells who had it before.
+    /// A thread gets the CPU, and nothing tells which thread had it before.
     pub(crate) fn gets(
         &mut self,
         time_ns: u64,
@@ -287,7 +287,8 @@ impl Timeline {
         self.close_burst(end, EndReason::Unknown, false, sink);
     }
 
-    /// Times of the first event that tells who ran and of the last event; `None` without such.
+    /// Times of the first event that tells which thread ran and of the last event; `None` if no
+    /// event tells.
     pub(crate) fn span(&self) -> Option<(u64, u64)> {
         self.first_ns.map(|first| (first, self.last_ns))
     }
@@ -301,10 +302,10 @@ impl Timeline {
         self.cut_entries = true;
     }
 
-    /// The event at `now` finds `pid` running, against what the trace said.
+    /// The event at `now` finds `pid` running, contrary to what the trace said.
     #[cold]
     fn find_running(&mut self, pid: Pid, now: u64, sink: &mut Sink) {
-        // The first event comes here, for nobody was running before it.
+        // The first event comes here too: no thread is known to have run before it.
         self.first_ns.get_or_insert(now);
         if let Some(before) = self.running {
             self.misfits.holes += 1;
@@ -324,7 +325,7 @@ impl Timeline {
         });
     }
 
-    /// Names the thread whose switch-out is missing.
+    /// Notes the thread whose switch-out is missing.
     fn see_running(&mut self, end_ns: u64, sink: &mut Sink) {
         if let Some(running) = self.running {
             let ran = end_ns.saturating_sub(running.begin_ns);
@@ -360,7 +361,7 @@ impl Timeline {
         now: u64,
         sink: &mut Sink,
     ) {
-        // Without a thread, there is nothing to charge.
+        // Without a known thread, there is nothing to charge.
         let Some(pid) = pid else {
             return;
         };
@@ -451,7 +452,7 @@ impl Timeline {
         }
     }
 
-    /// A wake-up of a thread; `None` if nobody knows who ran here.
+    /// A wake-up of a thread; `None` if the waker is unknown.
     fn wakeup(
         &self,
         time_ns: u64,

@@ -48,7 +48,7 @@ const HANDLERS: [(&str, &str); 4] = [
 #[derive(Debug, Default, PartialEq)]
 struct Expected {
     bursts: Vec<(u32, u64, u64)>,
-    /// Begin, end, depth, thread.
+    /// Start, end, depth, thread.
     interrupts: Vec<(u64, u64, u8, u32)>,
     wakeups: usize,
 }
@@ -71,7 +71,7 @@ fn play(steps: &[Step]) -> (Vec<(u64, Payload)>, Expected) {
                 (pid, since) = (next, now);
             }
             Step::Enter(kind) if open.len() < 8 => {
-                // Handlers of one kind do not nest in themselves: number them by depth.
+                // Handlers of one kind do not nest within each other: number them by depth.
                 let (kind, depth) = (usize::from(kind), open.len());
                 let number = depth as u32;
                 let payload = match kind {
@@ -254,7 +254,7 @@ fn a_thread_that_gets_a_cpu_which_another_never_left_shows_a_hole() {
     let bursts: Vec<_> = bursts
         .map(|b| (b.pid.get(), b.begin_ns, b.end_ns, b.end_reason, b.certain))
         .collect();
-    // Of the first thread nothing is known after it got the CPU.
+    // Nothing is known about the first thread after it got the CPU.
     assert_eq!(bursts, [(2, 50, 70, EndReason::Sleeping, true)]);
     assert_eq!((timeline.misfits.holes, timeline.misfits.backwards), (1, 1));
     assert_eq!(timeline.span(), Some((10, 70)));

@@ -1,17 +1,17 @@
-//! Wake-ups. The kernel records up to two events for each: `sched_waking`, by the thread that wakes
-//! another, and `sched_wakeup`, once that one is runnable, perhaps by an interrupt on its own CPU.
-//! The second stands in for the first where a trace has no `sched_waking` at all.
+//! Wake-ups. The kernel records up to two events for each: `sched_waking`, in the thread that wakes
+//! another, and `sched_wakeup`, once the woken thread is runnable, perhaps in an interrupt on that
+//! thread's CPU. The second stands in for the first where a trace has no `sched_waking` at all.
 //!
-//! Whether it has any is known at its first one, so the rows before that are held back.
+//! Whether it has any is known only at the first one, so the rows before that are held back.
 
 use idlewave_run::tables::{Wakeup, Wakeups};
 use idlewave_run::{Ledger, Table};
 
-/// Rows held back. So many finished wake-ups before the first `sched_waking` stand in for those that
-/// were not recorded until then.
+/// The most rows held back. If there are this many before the first `sched_waking`, the trace is
+/// taken to have none until one comes.
 const MOST_HELD: usize = 1 << 16;
 
-/// By which event a wake-up is known.
+/// The event from which a wake-up is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KnownBy {
     /// `sched_waking`.
@@ -49,7 +49,7 @@ impl Default for Wakes {
 }
 
 impl Wakes {
-    /// Takes a wake-up; rows whose place is known go to `rows`.
+    /// Takes a wake-up; rows that need not be held back go to `rows`.
     pub(crate) fn push(&mut self, wake: Wakeup, by: KnownBy, rows: &mut Wakeups) {
         if by == KnownBy::Waking {
             self.settle(HasWaking::Yes, rows);
@@ -88,7 +88,7 @@ impl Wakes {
         rows.push(wake);
     }
 
-    /// Enters what stands in.
+    /// Enters the number of stand-ins into the loss ledger.
     pub(crate) fn enter(&self, losses: &mut Ledger) {
         losses.enter(
             "wake-ups known from sched_wakeup only",
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn finished_wake_ups_count_only_where_none_was_recorded_at_its_start() {
         assert_eq!(rows(&[Done, New, Done]), (vec![0, 1, 2], 2));
-        // Those before the first start are dropped too.
+        // The `sched_wakeup` before the first `sched_waking` is dropped too.
         assert_eq!(rows(&[Done, New, Waking, Done, New]), (vec![1, 2, 4], 0));
         assert_eq!(rows(&[]), (vec![], 0));
     }
@@ -137,7 +137,7 @@ mod tests {
         events.extend([Waking, Done]);
         let (rows, stand_ins) = rows(&events);
         let all = MOST_HELD as u64;
-        // From the late start on, starts alone count.
+        // From the late `sched_waking` on, `sched_wakeup` no longer counts.
         assert_eq!((rows.len() as u64, stand_ins), (all + 1, all));
     }
 }

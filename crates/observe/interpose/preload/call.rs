@@ -123,7 +123,7 @@ impl Call<'_> {
         self.end = clock::now();
     }
 
-    /// Calls the library's function and takes the time before it only.
+    /// Calls the library's function and takes the time only before it.
     #[inline(always)]
     pub fn poll(&mut self) {
         if self.entry.narrow() {

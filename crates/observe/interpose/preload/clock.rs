@@ -15,7 +15,7 @@ static KIND: AtomicU32 = AtomicU32::new(0);
 /// Value of `KIND` after [`unneeded`].
 const UNNEEDED: u32 = u32::MAX;
 
-/// Times are not needed in this process.
+/// Says that this process needs no times.
 pub fn unneeded() {
     KIND.store(UNNEEDED, Relaxed);
 }

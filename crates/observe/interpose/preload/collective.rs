@@ -39,7 +39,7 @@ enum Part {
 pub fn collective(call: &mut Call, thread: &mut Thread, shape: Shape) {
     let details = prepare(call, thread, shape);
     if let Some(page) = call.page.filter(|_| call.want.number != 0) {
-        // The call was entered a moment ago in a separate write: it is the same wait.
+        // A separate write entered the call a moment ago: this is the same wait.
         let writing = state::write(page);
         state::waits_for(call, &writing, &call.want);
     }
@@ -87,7 +87,7 @@ fn prepare(call: &mut Call, thread: &mut Thread, shape: Shape) -> Details {
     }
 }
 
-/// What all members pass alike, as described at [`crate::page::Want::which`].
+/// The arguments that all members pass alike, as described at [`crate::page::Want::which`].
 fn entered(call: &Call, comm: &Comm, shape: Shape, amount: &Amount) -> u64 {
     use Shape::*;
     let class = match shape {
@@ -103,7 +103,7 @@ fn entered(call: &Call, comm: &Comm, shape: Shape, amount: &Amount) -> u64 {
     let root = amount.root.checked_sub(1).filter(|_| rooted).unwrap_or(0);
     let started = matches!(call.entry.how, How::StartCollective(_));
     // Large-count variants are the same collective; non-blocking ones are not (MPI 4.1, 6.12).
-    // Numbers of functions that make communicators are below these.
+    // These values lie above the numbers of the functions that make communicators.
     let which = 1 << 15 | u16::from(started) << 8 | shape as u16;
     u64::from(class) | u64::from(which) << 16 | u64::from(root) << 32
 }

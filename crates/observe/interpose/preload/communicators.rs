@@ -371,7 +371,7 @@ fn made(call: &mut Call, thread: &mut Thread, new: usize, tag: u64, orphan: bool
 }
 
 /// Enters the creation of a communicator from a parent. All members of the parent enter it, and
-/// they wait for each other where each needs something from each. This is not so for
+/// wait for each other if everyone needs something from everyone. This is not so for
 /// MPI_Comm_create and topologies: processes outside the new communicator may leave early.
 fn enter(call: &Call, writing: &state::Writing, parent: &Comm) -> state::Want {
     let waits = !parent.inter && waits_for_all(call);
@@ -432,7 +432,8 @@ pub fn idup_done(library: &Library, parent: u64, at: usize, fortran: bool) {
 pub fn free(call: &mut Call, thread: &mut Thread) {
     let handle = call.handle_of(0, 0, Kind::Comm);
     let comm = of(thread, call.library, handle);
-    // Before the call: afterwards another thread may have a new communicator with the same handle.
+    // Do this before the call: afterwards another thread may have a new communicator with the same
+    // handle.
     if let Some(comm) = &comm {
         lock(&KNOWN).get_or_insert_default().remove(&handle);
         GENERATION.fetch_add(1, Relaxed);

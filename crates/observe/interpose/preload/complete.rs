@@ -381,7 +381,7 @@ pub fn cancel(call: &mut Call, thread: &mut Thread) {
         (call.page, requests::known(handle, call.slot(0, 0)))
     {
         let _writing = state::write(page);
-        // It has been counted already, and may never arrive.
+        // The send has been counted already, and may never arrive.
         if want.is_send() {
             state::give_up(page, unknown::UNCOUNTED);
         }

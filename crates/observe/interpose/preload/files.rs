@@ -30,7 +30,7 @@ pub struct Ring {
     pub main_thread: bool,
 }
 
-/// What all rings of the process state alike.
+/// What the headers of all rings of the process have in common.
 #[derive(Default)]
 struct Common {
     life: AtomicU32,
@@ -108,7 +108,7 @@ fn longest_file() -> u64 {
         soft: u64::MAX,
         hard: u64::MAX,
     };
-    // SAFETY: the structure is the one of 64-bit Linux and is written only.
+    // SAFETY: the structure is that of 64-bit Linux, and is only written.
     unsafe { sys::getrlimit(sys::RLIMIT_FSIZE, &mut limit) };
     limit.soft
 }
@@ -195,8 +195,8 @@ fn make_in(directory: &Path, capacity: u64, clock: u32) -> Option<Ring> {
     if !forked() {
         let mut rings = RINGS.lock().unwrap_or_else(PoisonError::into_inner);
         rings.push(header as usize);
-        // Under the lock: whatever is published from now on reaches this ring too.
-        // SAFETY: as above.
+        // Do this under the lock: whatever is published from now on reaches this ring too. SAFETY:
+        // as above.
         unsafe { say(header) };
     }
     MADE.fetch_add(1, Relaxed);
@@ -298,7 +298,8 @@ pub fn unmap(header: *mut Header, capacity: u64) {
 }
 
 extern "C" fn at_exit() {
-    // Not while this thread is inside our own code: exit was called in a signal handler.
+    // Do nothing while this thread is inside our own code: exit was then called in a signal
+    // handler.
     let thread = thread::current();
     // SAFETY: the state of the calling thread.
     let thread = unsafe { &mut *thread };

@@ -122,7 +122,7 @@ unsafe fn pass(entry: &'static Entry, real: usize, arguments: &[usize]) -> i32 {
             // SAFETY: the caller guarantees it.
             let (code, kept) = unsafe { narrow::invoke(entry, library, real, arguments) };
             if matches!(entry.how, How::StartCollective(_)) {
-                // Nothing reports when the library no longer needs them.
+                // Leak them: nothing tells when the library no longer needs them.
                 std::mem::forget(kept);
             }
             return code;

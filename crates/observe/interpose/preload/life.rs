@@ -81,7 +81,7 @@ pub fn outside(call: &mut Call, thread: &mut Thread) {
 pub fn lost(call: &mut Call, thread: &mut Thread) {
     losses::not_followed(thread, call.entry.number);
     if let Some(page) = call.page {
-        // The program does more than poll: what it waited for is over.
+        // The program does more than poll, so its wait is over.
         drop(state::write(page));
         let name = call.entry.name().to_bytes().to_ascii_lowercase();
         if name.starts_with(b"pmpi_isendrecv") {

@@ -1,9 +1,9 @@
-//! Compares the clocks of nodes at the end of MPI_Init and at the beginning of MPI_Finalize.
+//! Compares the clocks of nodes at the end of MPI_Init and at the start of MPI_Finalize.
 //!
 //! The first rank of each node exchanges short messages with the first rank of another node, which
-//! answers with its clock. Of [`EXCHANGES`] round trips the shortest is recorded: it gives
-//! the clocks' difference to within half its duration. Every node compares with the first one or, from
-//! [`STAR`] nodes on, with its parent in a binomial tree.
+//! answers with its clock. Of [`EXCHANGES`] round trips the shortest is recorded: it gives the
+//! clocks' difference to within half its duration. Every node compares with the first one or, with
+//! more than [`STAR`] nodes, with its parent in a binomial tree.
 
 use crate::library::{Library, call as mpi};
 use crate::ring::{CLOCKS_VARIABLE, kind};
@@ -17,7 +17,7 @@ const EXCHANGES: usize = 60;
 /// Up to this many nodes, each compares with the first one directly.
 const STAR: usize = 64;
 
-/// What MPI_Finalize needs from MPI_Init.
+/// What MPI_Finalize needs to know from MPI_Init.
 struct Leaders {
     /// Our own communicator of all ranks.
     comm: usize,
@@ -53,7 +53,7 @@ pub fn end(thread: &mut Thread, library: &'static Library) {
     }
 }
 
-/// `None` if all ranks are on one node.
+/// Finds the first ranks of all nodes; `None` if all ranks are on one node.
 fn find(library: &Library, every_rank: bool) -> Option<Leaders> {
     let world = world::world()?;
     let (mut comm, mut node) = (0_usize, 0_usize);

@@ -288,7 +288,7 @@ pub fn init_receive(call: &mut Call, thread: &mut Thread) {
 }
 
 fn made(call: &mut Call, thread: &mut Thread, comm: Option<Held>, transfer: Option<Transfer>) {
-    // It gets its slot or its number when it is started.
+    // The request gets its slot or its number when it is started.
     if let (Some(_), Some(comm), Some(transfer)) = (call.page, comm, &transfer) {
         if transfer.kind == kind::RECEIVE {
             let any = any_source(call, 3);

@@ -72,7 +72,7 @@ pub fn mprobe(call: &mut Call, thread: &mut Thread, immediate: bool) {
                     *((status + layout.tag) as *const i32),
                 )
             };
-            // From now on no other receive can match it.
+            // From now on no other receive can match the message.
             if let Some(ended) = &ended {
                 ended.received(comm, comm.peer(source), tag);
             }
@@ -131,7 +131,8 @@ fn take(handle: usize) -> Option<Probed> {
 pub fn mreceive(call: &mut Call, thread: &mut Thread) {
     let probed = take(call.handle_of(3, 0, Kind::Message));
     call.want_status(4);
-    // It waits for nothing that others still have to start, and was counted when it was probed.
+    // The receive waits for nothing that others still have to start, and the message was counted
+    // when it was probed.
     drop(state::ended(call));
     call.run();
     let mut details = details(probed.as_ref().map(|probed| &*probed.comm));

@@ -142,7 +142,7 @@ pub fn start(handle: usize) -> Option<Request> {
     }
 }
 
-/// What is known of a request before a call that queries it.
+/// What is known about a request before a call that queries it.
 pub enum Known {
     /// It is active.
     Active(Want),

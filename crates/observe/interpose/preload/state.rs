@@ -1,8 +1,8 @@
 //! The state page: made at the first call, given up once nothing more can be said.
 //!
 //! One thread writes at a time: a process whose threads may call MPI at the same time says so and
-//! writes nothing more. Even so, everything is atomic and every index is checked, so that a
-//! program that breaks its promise does no damage to itself.
+//! writes nothing more. Even so, everything is atomic and every index is checked, so that a program
+//! that breaks its promise does itself no damage.
 
 use crate::page::{DIRECTORY_VARIABLE, EXTENSION, MAGIC, Page, phase, unknown};
 pub use crate::state_pairs::{free_communicator, new_communicator};
@@ -118,7 +118,7 @@ pub fn whole() -> Option<&'static Page> {
     }
 }
 
-/// Gives up the page: nothing more is known of this rank.
+/// Gives up the page: nothing more is known about this rank.
 #[cold]
 pub fn give_up(page: &Page, why: u32) {
     page.unknown.fetch_or(why, Release);

@@ -72,7 +72,7 @@ pub fn count(
         }
         if before == 0 || at.load(Relaxed) == tag {
             count.store(before + 1, Relaxed);
-            // Once some were not counted, no count is returned.
+            // Once some messages were not counted, return no count.
             return (more.load(Relaxed) & bit == 0).then_some(before + 1);
         }
     }
@@ -108,7 +108,7 @@ fn hash(key: u64) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 51) as usize % PLACES
 }
 
-/// Enters a new communicator. Returns its slot plus 1, or 0 if there is none free.
+/// Enters a new communicator. Returns its slot plus 1, or 0 if none is free.
 pub fn new_communicator(key: u64, members: usize, world: bool) -> u32 {
     let Some(page) = written() else {
         return 0;

@@ -28,7 +28,7 @@ pub struct Want {
 }
 
 impl Want {
-    /// For a request of which nothing is known.
+    /// For a request about which nothing is known.
     pub const UNKNOWN: Self = Self {
         what: kind::UNKNOWN as u64,
         which: 0,
@@ -166,7 +166,7 @@ impl Writing {
                 return Want::default();
             }
             // The kind of a persistent send was given when the request was made and is not known
-            // here: only what holds for every kind is assumed.
+            // here, so assume only what holds for every kind.
             if !matches!(call.entry.how, How::Start | How::Startall) {
                 bits |= bit::LARGE;
             }
@@ -183,7 +183,7 @@ impl Writing {
     /// Counts a message that was received.
     #[inline(always)]
     pub fn received(&self, comm: &Comm, peer: u32, tag: i32) {
-        // Without a slot the communicator was freed: no rank waits on it any more.
+        // Without a slot the communicator was freed: no rank waits on it any longer.
         if let Some(pair) = self.pair(comm, peer) {
             pair.received
                 .store(pair.received.load(Relaxed) + 1, Relaxed);
@@ -255,7 +255,7 @@ impl Writing {
     }
 }
 
-/// What a receive waits for; from a process outside the world, nothing that is known.
+/// What a receive waits for; unknown if from a process outside the world.
 pub fn receive(comm: &Comm, peer: u32, tag: i32, any_source: bool) -> Want {
     if peer == 0 && !any_source {
         give_up_any(unknown::OUTSIDE);

@@ -1,4 +1,4 @@
-//! The functions of libc in use; the standard library links libc anyway.
+//! The functions of libc that are used; the standard library links libc anyway.
 
 use std::ffi::{c_char, c_int, c_long, c_void};
 
@@ -76,7 +76,7 @@ pub fn monotonic() -> u64 {
         seconds: 0,
         nanoseconds: 0,
     };
-    // SAFETY: the structure is the one of 64-bit Linux and is written only.
+    // SAFETY: the structure is that of 64-bit Linux, and is only written.
     unsafe { clock_gettime(CLOCK_MONOTONIC, &mut time) };
     (time.seconds as u64) * 1_000_000_000 + time.nanoseconds as u64
 }

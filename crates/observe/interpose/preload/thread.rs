@@ -143,7 +143,7 @@ impl Thread {
         }
     }
 
-    /// In a child after fork: the ring is the parent's.
+    /// Called in a child after fork: the ring is the parent's.
     pub fn forget(&mut self) {
         if self.state == State::Recording {
             files::unmap(self.ring, self.capacity);
@@ -198,8 +198,7 @@ impl Thread {
         true
     }
 
-    /// Prefetches the place of the record after the next: the ring is larger than the nearest
-    /// cache.
+    /// Prefetches the slot of the record after the next: the ring is larger than the nearest cache.
     #[inline(always)]
     fn prefetch(&self) {
         #[cfg(target_arch = "x86_64")]
@@ -229,7 +228,7 @@ impl Thread {
             return true;
         }
         if self.written < full {
-            // Once only: the next check comes when the ring is full.
+            // Ring only once: the next check comes when the ring is full.
             self.limit = full;
             bell::ring();
             return true;

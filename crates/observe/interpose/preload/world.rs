@@ -19,7 +19,7 @@ pub fn world() -> Option<&'static World> {
     WORLD.get()
 }
 
-/// Looks it up after MPI_Init.
+/// Looks up MPI_COMM_WORLD after MPI_Init.
 pub fn find(library: &Library) -> Option<&'static World> {
     if let Some(world) = WORLD.get() {
         return Some(world);

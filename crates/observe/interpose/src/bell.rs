@@ -13,12 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Wakes the recorder before its time: rung by recorded programs, and by threads of the recorder
-/// itself.
+/// Wakes the recorder early. Recorded programs ring it, and threads of the recorder itself.
 #[derive(Clone, Debug)]
 pub struct Bell {
     page: Arc<Page>,
-    /// How often it had been rung when this was last asked.
+    /// How often it had been rung by the end of the last wait.
     heard: u32,
 }
 
@@ -27,7 +26,7 @@ struct Page(Mapping);
 
 impl Page {
     fn rung(&self) -> &AtomicU32 {
-        // SAFETY: a mapped page, aligned, that lives as long as `self`; any bits are a count.
+        // SAFETY: a mapped, aligned page that lives as long as `self`; any bit pattern is a count.
         unsafe { self.0.base().cast::<AtomicU32>().as_ref() }
     }
 }
@@ -36,7 +35,7 @@ impl Bell {
     /// Makes the bell of the rings in `directory`.
     ///
     /// # Errors
-    /// There is one already, or no room for it.
+    /// There is a bell already, or no room for one.
     pub fn create(directory: &Path) -> Result<Self, InterposeError> {
         let path = directory.join(BELL_FILE);
         let make = || -> io::Result<Mapping> {
@@ -47,7 +46,7 @@ impl Bell {
                 .mode(0o600)
                 .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
                 .open(&path)?;
-            // Its page is there before it is mapped: no access to it can fail for want of room.
+            // Allocate the page before it is mapped, so that no access can fail for lack of room.
             allocate(&file, HEADER_BYTES as u64)?;
             Mapping::new(&file, HEADER_BYTES, Access::Write)?.cover()
         };
@@ -65,13 +64,13 @@ impl Bell {
     /// Rings it.
     pub fn ring(&self) {
         let rung = self.page.rung();
-        // Release: what is rung for can be seen by whoever hears it.
+        // Release: whoever hears the bell also sees what it was rung for.
         rung.fetch_add(1, Ordering::Release);
         wake(rung);
     }
 
-    /// Waits until it is rung, was rung since this was last asked, or `longest` is over; a signal
-    /// ends it too.
+    /// Waits until the bell is rung or `longest` is over; does not wait if it was rung since the
+    /// last call. A signal ends the wait too.
     pub fn wait(&mut self, longest: Duration) {
         let rung = self.page.rung();
         sleep_on(rung, self.heard, longest);
@@ -105,7 +104,7 @@ mod tests {
             bell.wait(LONG);
         });
         assert!(begin.elapsed() < LONG);
-        // All calls were heard.
+        // Nothing is left to hear.
         let begin = Instant::now();
         bell.wait(Duration::from_millis(30));
         assert!(begin.elapsed() >= Duration::from_millis(30));

@@ -1,4 +1,4 @@
-//! The records of a ring as values. They come from another process: anything may be in them.
+//! The records of a ring as values. They come from another process and may contain anything.
 
 use crate::InterposeError;
 use crate::ring::{ANY_TAG, WORDS, kind, loss};
@@ -40,7 +40,7 @@ pub enum Record {
         communicator: u64,
         /// `None` for any source, or a process outside MPI_COMM_WORLD.
         peer: Option<u32>,
-        /// Of a receive, valid if there is no request.
+        /// For a receive, valid only if there is no request.
         bytes: u64,
         /// `None` if the call completed it.
         request: Option<u64>,
@@ -76,7 +76,7 @@ pub enum Record {
     Clock {
         /// Own time before the message was sent.
         sent: u64,
-        /// Own time when the answer was there.
+        /// Own time when the answer arrived.
         received: u64,
         /// Who answered.
         peer: u32,
@@ -113,7 +113,7 @@ pub enum Mark {
 /// Reasons of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// Calls of this function, by its number, are counted only.
+    /// Calls of the function with this number are only counted.
     NotFollowed(u16),
     /// See [`loss::OUTSIDE_WORLD`].
     OutsideWorld,
@@ -126,7 +126,7 @@ pub enum Loss {
 }
 
 fn rank(word: u64) -> Option<u32> {
-    // Ranks are below 2^31; everything else is not a rank.
+    // Ranks are below 2^31; anything else is not a rank.
     u32::try_from(word)
         .ok()
         .filter(|&rank| rank <= i32::MAX as u32)
@@ -149,7 +149,7 @@ fn high(word: u64) -> u32 {
 /// Decodes a record.
 ///
 /// # Errors
-/// [`InterposeError::Record`] if it is none that this version knows.
+/// [`InterposeError::Record`] if this version does not know the record.
 pub fn decode(w: &[u64; WORDS]) -> Result<Record, InterposeError> {
     let flags = (w[2] >> 8) as u8;
     let function = (w[2] >> 16) as u16;

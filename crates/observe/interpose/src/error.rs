@@ -15,10 +15,10 @@ pub enum InterposeError {
         /// Why not.
         source: std::io::Error,
     },
-    /// The ring is still being made: its header is not whole yet. Try again later.
+    /// The ring is still being made: its header is not complete yet. Try again later.
     #[error("read {}: the ring is not initialized yet", .0.display())]
     NotReady(PathBuf),
-    /// The file is no ring, or was damaged.
+    /// The file is not a ring, or is damaged.
     #[error("read {}: {reason}", path.display())]
     Damaged {
         /// The file.
@@ -26,7 +26,7 @@ pub enum InterposeError {
         /// What does not fit.
         reason: String,
     },
-    /// A record is none of those that are known.
+    /// A record is of no known kind.
     #[error("decode a record: {what}")]
     Record {
         /// What is wrong with it.

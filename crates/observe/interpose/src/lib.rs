@@ -1,12 +1,12 @@
-//! What happens inside a recorded MPI program, and how it gets out.
+//! Records what happens inside an MPI program, and gets the records out.
 //!
 //! A library is preloaded into the program ([`write_library`]); it writes every MPI call into
 //! rings, memory-mapped files that belong to one thread each, and the recorder of the node drains
 //! them ([`RingReader`]) and decodes the records ([`Record`]). [`ring`] is the format; both sides
 //! are compiled from it.
 //!
-//! Beside it, or alone, it keeps a page of what the process waits for at the moment ([`state`]),
-//! which anybody may look at ([`StatePage`]).
+//! Beside the rings, or without them, the library keeps a page that says what the process is
+//! waiting for ([`state`]). Anybody may look at it ([`StatePage`]).
 
 mod bell;
 mod decode;

@@ -14,8 +14,8 @@ pub const FILE_NAME: &str = "libidlewave_interpose.so";
 
 /// Writes the library into a directory and returns its path, for `LD_PRELOAD`.
 ///
-/// A file of that name is replaced as a whole: programs that have the old one mapped keep it. The
-/// file can be read by everybody, so that ranks of other users can load it.
+/// A file of that name is replaced as a whole: programs that have the old one mapped keep it.
+/// Everybody can read the file, so that ranks of other users can load it.
 ///
 /// # Errors
 /// If the directory cannot be written.

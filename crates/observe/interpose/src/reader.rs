@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// More records than this in a ring are damage: 4 GiB.
+/// A ring with more records than this, 4 GiB, counts as damaged.
 const MOST_RECORDS: u64 = 1 << 26;
 
 /// What the header of a ring says at one moment.
@@ -19,7 +19,7 @@ pub struct RingState {
     pub pid: u32,
     /// Thread that writes.
     pub tid: u32,
-    /// Inode of the PID namespace in which these are numbers; 0 if it is not known.
+    /// Inode of the PID namespace to which these numbers belong; 0 if not known.
     pub pid_namespace: u64,
     /// Rank in MPI_COMM_WORLD; `None` until MPI_Init has returned.
     pub rank: Option<u32>,
@@ -41,7 +41,7 @@ pub struct RingState {
     pub library: Option<String>,
 }
 
-/// A ring, mapped. The file belongs to the recorded program, which may cut it short at any time:
+/// A ring, mapped. The file belongs to the recorded program, which may truncate it at any time:
 /// then the ring is [torn](Self::is_torn).
 #[derive(Debug)]
 pub struct RingReader {
@@ -53,7 +53,7 @@ pub struct RingReader {
 }
 
 impl RingReader {
-    /// Maps a ring; reading begins behind the last record that was [released](Self::release).
+    /// Maps a ring; reading begins after the last record that was [released](Self::release).
     ///
     /// # Errors
     /// See [`InterposeError`]; with `NotReady` it can be opened a moment later.
@@ -114,7 +114,7 @@ impl RingReader {
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: the mapping holds a page at least, is aligned to a page and lives as long as
+        // SAFETY: the mapping holds at least a page, is aligned to a page and lives as long as
         // `self`; every bit pattern is a `Header`, and what the writer changes meanwhile is atomic.
         unsafe { self.mapping.base().cast::<Header>().as_ref() }
     }
@@ -180,16 +180,16 @@ impl RingReader {
         }
     }
 
-    /// Whether the program has cut the file short or overwritten its head: nothing more can be read
+    /// Whether the program has truncated the file or overwritten its head: nothing more can be read
     /// from it.
     pub fn is_torn(&self) -> bool {
         self.header().magic.load(Ordering::Relaxed) != MAGIC || self.mapping.is_lost()
     }
 
-    /// Copies up to `most` records behind those taken before to the end of `words`; returns how
-    /// many. Of a torn ring it takes none.
+    /// Appends to `words` up to `most` records that follow those already taken; returns how many.
+    /// Takes none from a torn ring.
     pub fn take(&mut self, most: u64, words: &mut Vec<u64>) -> u64 {
-        // A writer gone mad cannot make us read more than the ring holds.
+        // A faulty writer cannot make us read more than the ring holds.
         let count = self.waiting().min(most).min(self.capacity);
         let before = words.len();
         words.reserve(count as usize * WORDS);
@@ -198,7 +198,7 @@ impl RingReader {
                 words.push(self.word(record, word));
             }
         }
-        // Asked last: the copies above are what may have met the hole.
+        // Check last: the copies above may have read past the new end of the file.
         if self.is_torn() {
             words.truncate(before);
             return 0;
@@ -207,12 +207,12 @@ impl RingReader {
         count
     }
 
-    /// Leaves out records that were taken by a predecessor which did not come to release them.
+    /// Skips records that a predecessor took but did not get to release.
     pub fn skip_to(&mut self, record: u64) {
         self.taken = self.taken.max(record.min(self.taken + self.waiting()));
     }
 
-    /// Gives the room of all taken records back to the writer.
+    /// Gives the space of all taken records back to the writer.
     pub fn release(&self) {
         // Release: the copies are made before the writer may overwrite.
         self.header().read.0.store(self.taken, Ordering::Release);

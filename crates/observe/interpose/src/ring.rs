@@ -1,25 +1,26 @@
 //! The rings between a recorded program and the recorder of its node.
 //!
 //! A ring is a file `PID.TID.ring` in the directory that `IDLEWAVE_RINGS` names, made by the
-//! preloaded library at the first MPI call, or mark, of a thread (`PID.TID.2.ring` and so on where
-//! the number of an ended thread is used again). It is one [`Header`] page and then
+//! preloaded library at the first MPI call, or mark, of a thread (`PID.TID.2.ring` and so on if the
+//! number of an ended thread is reused). It consists of one [`Header`] page and
 //! [`Header::capacity`] records of [`WORDS`] words. One thread writes, one process reads: the
 //! record number `n` (from 0) is at `n % capacity`; the writer stores it, then `written = n + 1`
-//! (release); the reader loads `written` (acquire), copies, then stores `read` (release). With
-//! `written - read == capacity` the new record is dropped and counted in `lost`: what the recorder
+//! (release); the reader loads `written` (acquire), copies, then stores `read` (release). If
+//! `written - read == capacity`, a new record is dropped and counted in `lost`: what the recorder
 //! has not seen yet is never overwritten.
 //!
-//! Beside the rings is the *bell* ([`BELL_FILE`]): a writer whose ring is half full, that has made
-//! a ring, or that knows its rank calls the recorder with it, which looks by itself only a few
-//! times a second.
+//! Beside the rings is the *bell* ([`BELL_FILE`]). A writer rings it when its ring is half full,
+//! when it has made a ring, and when it has learned its rank. Unless called, the recorder looks
+//! only a few times a second.
 //!
-//! This file uses the standard library only: the preloaded library is compiled from it as well.
+//! This file uses only the standard library: the preloaded library is compiled from it as well.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Where the preloaded library makes its rings; it does nothing where this is not set.
+/// The directory in which the preloaded library makes its rings; it does nothing if this is not
+/// set.
 pub const DIRECTORY_VARIABLE: &str = "IDLEWAVE_RINGS";
-/// Records that a ring holds; a power of two. `IDLEWAVE_RING_RECORDS` sets another one.
+/// Records that a ring holds; a power of two. `IDLEWAVE_RING_RECORDS` sets another number.
 pub const CAPACITY: u64 = 1 << 16;
 /// See [`CAPACITY`].
 pub const CAPACITY_VARIABLE: &str = "IDLEWAVE_RING_RECORDS";
@@ -27,18 +28,18 @@ pub const CAPACITY_VARIABLE: &str = "IDLEWAVE_RING_RECORDS";
 pub const WORDS: usize = 8;
 /// Bytes before the first record.
 pub const HEADER_BYTES: usize = 4_096;
-/// First word of the header, stored last by the writer (release): the header is whole when it can
-/// be read.
+/// First word of the header, stored last by the writer (release): once it can be read, the header
+/// is complete.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"IWRING01");
 
-/// What the name of an empty file ends with, `PID.refused`, that a process makes that could not
-/// create a ring: no room, or the limit on the size of files (RLIMIT_FSIZE). A ring is made smaller
-/// first, to be within that limit.
+/// Extension of the empty file `PID.refused`, by which a process says that it could not create a
+/// ring: there was no room, or the limit on the size of files (RLIMIT_FSIZE) forbade it. To stay
+/// within that limit, a smaller ring is tried first.
 pub const REFUSED_EXTENSION: &str = "refused";
 
-/// Name of the bell, made by the recorder in the directory of the rings: a page whose first 32-bit
-/// word counts how often it was rung, and is a futex (futex(2), shared between processes) on which
-/// the recorder waits. Where there is none, nothing is rung.
+/// Name of the bell, which the recorder makes in the directory of the rings. It is a page whose
+/// first 32-bit word counts how often it was rung, and is a futex (futex(2), shared between
+/// processes) on which the recorder waits. If there is no bell, nothing is rung.
 pub const BELL_FILE: &str = "bell";
 
 /// First page of a ring.
@@ -66,7 +67,7 @@ pub struct Header {
     pub thread_level_plus_one: AtomicU32,
     /// Threads of the process that called MPI, or made a mark, and that could not create a ring.
     pub refused: AtomicU32,
-    /// Inode of the PID namespace in which `pid` and `tid` are numbers; 0 if it is not known.
+    /// Inode of the PID namespace to which `pid` and `tid` belong; 0 if not known.
     pub pid_namespace: u64,
     /// Records written since the ring was made; on a cache line of its own.
     pub written: Line,
@@ -74,7 +75,7 @@ pub struct Header {
     pub read: Line,
     /// Records dropped because the ring was full.
     pub lost: Line,
-    /// What MPI_Get_library_version says, cut, ended by a zero byte; valid with
+    /// What MPI_Get_library_version says, truncated and zero-terminated; valid with
     /// [`life::INITIALISED`].
     pub library: [u8; 256],
 }
@@ -126,10 +127,10 @@ pub mod life {
 /// | POLLS | begin of the first | begin of the last | function of the last << 16 | | | how many | | |
 ///
 /// A test or probe that finds nothing writes no record of its own: those between two records of
-/// other kinds are one POLLS record, before the record that ends them.
+/// other kinds make one POLLS record, before the record that ends them.
 ///
 /// The tag of a RECEIVE that is not complete may be [`ANY_TAG`]. The completion of a collective has
-/// no peer, tag and bytes. MEMBERS of an intercommunicator are both of its groups.
+/// no peer, tag or bytes. MEMBERS of an intercommunicator cover both of its groups.
 ///
 /// SEND, RECEIVE and COMPLETION follow the CALL that made them. A communicator is known by a number
 /// that is the same on all its members; its MEMBERS precede its first use on every rank.
@@ -155,7 +156,7 @@ pub mod kind {
     /// One exchange with the first rank of another node, the quickest of several, to compare
     /// clocks.
     pub const CLOCK: u8 = 10;
-    /// Something that could not be recorded, of those in [`super::loss`].
+    /// Something that could not be recorded: see [`super::loss`].
     pub const LOSS: u8 = 11;
     /// Tests and probes that found nothing.
     pub const POLLS: u8 = 12;
@@ -167,19 +168,19 @@ pub mod loss {
     pub const NOT_FOLLOWED: u32 = 1;
     /// Calls that made or used a communicator with processes outside MPI_COMM_WORLD.
     pub const OUTSIDE_WORLD: u32 = 2;
-    /// Requests that were started but are not known: the library that preloads did not see how they
-    /// were made.
+    /// Requests that were started but are not known: the preloaded library did not see them being
+    /// made.
     pub const UNKNOWN_REQUEST: u32 = 3;
-    /// Marks with a name that is no pointer, or more names than [`super::MARKS`].
+    /// Marks whose name is null, or is beyond the first [`super::MARKS`] names.
     pub const MARK: u32 = 4;
     /// Calls while MPI was not initialised by MPI_Init or MPI_Init_thread.
     pub const NOT_INITIALISED: u32 = 5;
 }
 
-/// Tag of a receive that takes any: MPI_ANY_TAG, whatever its value in the library.
+/// Tag of a receive that takes any tag: MPI_ANY_TAG, whatever its value in the library.
 pub const ANY_TAG: i32 = -1;
 
-/// Names of marks that a ring can have; further ones are a [`loss::MARK`].
+/// Names of marks that a ring can have; further ones count as [`loss::MARK`].
 pub const MARKS: usize = 4_096;
 
 /// Bits of the flags.
@@ -190,13 +191,13 @@ pub mod flags {
     pub const CANCELLED: u8 = 2;
     /// The communicator is an intercommunicator.
     pub const INTER: u8 = 4;
-    /// The bytes could not be found out.
+    /// The bytes could not be determined.
     pub const BYTES_UNKNOWN: u8 = 8;
     /// The call returned an error.
     pub const FAILED: u8 = 16;
     /// The send waits for its receive: MPI_Ssend and its kin.
     pub const SYNCHRONOUS: u8 = 32;
-    /// The request was freed while it was active: it goes on, and when it ends is not seen.
+    /// The request was freed while it was active: it continues, and its end is not seen.
     pub const FREED: u8 = 64;
 }
 

@@ -1,48 +1,51 @@
-//! What a rank waits for, as others may see it at any time: the state page.
+//! The state page: what a rank is waiting for, visible to others at any time.
 //!
 //! A page is a file `PID.state` in the directory that `IDLEWAVE_STATE` names, made by the preloaded
-//! library when the process calls MPI for the first time. The process writes it, anybody who may
-//! read the file reads it. It needs no recording and no rings; with both, a call does both.
+//! library when the process calls MPI for the first time. The process writes it, and anybody with
+//! permission may read it. It needs neither a recording nor rings; if there are rings too, each
+//! call updates both.
 //!
-//! What belongs together is written under [`Page::epoch`], which is odd meanwhile (a seqlock): a
-//! reader that sees the same even number before and after has seen one state. A message is counted
-//! as sent, and a receive as posted, before the library is called; it is counted as received in the
-//! write that ends the wait. Tests and probes that find nothing again and again leave the epoch as
-//! it is and only raise [`Page::polls`].
+//! Fields that belong together are written under [`Page::epoch`], which is odd during the write (a
+//! seqlock): a reader that sees the same even number before and after has seen a consistent state.
+//! A message is counted as sent, and a receive as posted, before the library is called; it is
+//! counted as received in the write that ends the wait. Repeated tests and probes that find nothing
+//! leave the epoch as it is and only raise [`Page::polls`].
 //!
-//! What cannot be told is said, so that nobody concludes anything from it: [`Page::unknown`] for
-//! the rest of the run, [`mode`] 0 for the present call. For the rest of the run:
+//! The page says what is unknown, so that nobody draws conclusions from it: [`Page::unknown`] for
+//! the rest of the run, [`mode`] 0 for the current call. Unknown for the rest of the run:
 //!
-//! - more than one thread may call MPI at a time (MPI_THREAD_MULTIPLE), or another one than before
-//!   calls it though it may not;
+//! - several threads may call MPI at a time (MPI_THREAD_MULTIPLE), or a thread calls it without
+//!   being allowed to;
 //! - a call returned an error; a send was cancelled;
 //! - processes outside MPI_COMM_WORLD (spawned, connected); MPI_Isendrecv; a table is full.
 //!
-//! For the present call: one-sided, file and window functions, partitioned and generalised
+//! Unknown for the current call: one-sided, file and window functions, partitioned and generalised
 //! requests, persistent collectives, requests that are cancelled, collectives on
-//! intercommunicators, scans, neighbourhoods, MPI_Comm_create and topologies, and collectives in
-//! which a member moves nothing and may leave early.
+//! intercommunicators, scans, neighbourhood collectives, MPI_Comm_create and topologies, and
+//! collectives in which a member moves nothing and may leave early.
 //!
-//! This file uses the standard library only: the preloaded library is compiled from it as well.
+//! This file uses only the standard library: the preloaded library is compiled from it as well.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
-/// Where the preloaded library makes its state page; there is none where this is not set.
+/// The directory in which the preloaded library makes its state page; there is none if this is not
+/// set.
 pub const DIRECTORY_VARIABLE: &str = "IDLEWAVE_STATE";
-/// What the names of pages end with.
+/// Extension of the names of pages.
 pub const EXTENSION: &str = "state";
-/// First word of a page, stored last (release): what does not change is whole when it can be read.
+/// First word of a page, stored last (release): once it can be read, the fields that do not change
+/// are complete.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"IWSTAT01");
-/// Requests of one wait.
+/// Most requests of one wait.
 pub const WAITS: usize = 512;
-/// Receives that are posted.
+/// Most receives posted at one time.
 pub const POSTED: usize = 1024;
-/// Communicators at one time.
+/// Most communicators at one time.
 pub const COMMUNICATORS: usize = 256;
-/// Pairs of a communicator and a peer.
+/// Most pairs of a communicator and a peer.
 pub const PAIRS: usize = 2048;
-/// Tags of a pair in each direction, which are counted by themselves; with more of them only the
-/// sum is known.
+/// Tags of a pair that are counted separately in each direction; with more tags, only the sum is
+/// known.
 pub const TAGS: usize = 4;
 
 /// A page.
@@ -57,7 +60,7 @@ pub struct Page {
     pub phase: AtomicU32,
     /// When the process started, in ticks since boot: field 22 of /proc/PID/stat.
     pub start: AtomicU64,
-    /// Inode of the pid namespace in which `pid` is its number.
+    /// Inode of the PID namespace to which `pid` belongs.
     pub pid_namespace: AtomicU64,
     /// Rank in MPI_COMM_WORLD plus 1; 0 until MPI_Init has returned.
     pub rank_plus_one: AtomicU32,
@@ -65,16 +68,16 @@ pub struct Page {
     pub size: AtomicU32,
     /// Bits of [`unknown`], for the rest of the run.
     pub unknown: AtomicU32,
-    /// Communicators of which the slots below were used so far.
+    /// Slots of communicators that were ever used, the first ones.
     pub communicators_used: AtomicU32,
-    /// Name of the host, cut, ended by a zero byte.
+    /// Name of the host, truncated and zero-terminated.
     pub host: [AtomicU64; 8],
-    /// Raised before and after each write of what follows: odd during it.
+    /// Raised before and after each write of the fields below: odd during the write.
     pub epoch: AtomicU64,
-    /// [`mode`] in the low byte, 1 << 8 for [`PARTIAL`], function << 16, number of waits << 32; 0:
-    /// none of the calls that wait.
+    /// [`mode`] in the low byte, 1 << 8 for [`PARTIAL`], function << 16, number of waits << 32; 0
+    /// outside calls that wait.
     pub doing: AtomicU64,
-    /// Tests and probes in a row that found nothing; not under the epoch.
+    /// Tests and probes in a row that found nothing; not covered by the epoch.
     pub polls: AtomicU64,
     /// Pairs in use, the first ones.
     pub pairs_used: AtomicU32,
@@ -82,10 +85,10 @@ pub struct Page {
     pub posted_used: AtomicU32,
     /// What is waited for.
     pub waits: [Want; WAITS],
-    /// Receives that were started and are not complete, those of the present wait among them; 0
-    /// where a slot is free.
+    /// Receives that were started and are not complete, including those of the current wait; 0 if a
+    /// slot is free.
     pub posted: [Want; POSTED],
-    /// Communicators; key 0 where a slot is free.
+    /// Communicators; key 0 if a slot is free.
     pub communicators: [Communicator; COMMUNICATORS],
     /// Counters of messages.
     pub pairs: [Pair; PAIRS],
@@ -97,7 +100,7 @@ pub mod phase {
     pub const INITIALISING: u32 = 0;
     /// MPI_Init has returned.
     pub const RUNNING: u32 = 1;
-    /// MPI_Finalize was entered: the rank sends nothing any more.
+    /// MPI_Finalize was entered: the rank sends nothing more.
     pub const FINALISING: u32 = 2;
     /// MPI_Finalize has returned.
     pub const FINALISED: u32 = 3;
@@ -107,7 +110,7 @@ pub mod phase {
 
 /// Bits of [`Page::unknown`].
 pub mod unknown {
-    /// Threads may call MPI at the same time, or one called that may not.
+    /// Threads may call MPI at the same time, or a thread called it without being allowed to.
     pub const THREADS: u32 = 1;
     /// A table was full.
     pub const FULL: u32 = 2;
@@ -117,28 +120,28 @@ pub mod unknown {
     pub const OUTSIDE: u32 = 8;
     /// Messages that were not counted: MPI_Isendrecv, a cancelled send.
     pub const UNCOUNTED: u32 = 16;
-    /// The program cut the page short. No page says so: whoever reads it does.
+    /// The program truncated the page. Readers set this bit; no page contains it.
     pub const TORN: u32 = 32;
 }
 
-/// What is done, in the low byte of [`Page::doing`].
+/// What the process is doing, in the low byte of [`Page::doing`].
 pub mod mode {
     /// Nothing that is known to wait.
     pub const NONE: u8 = 0;
     /// A call that returns when all of the waits are over.
     pub const ALL: u8 = 1;
-    /// A call that returns when one of them is.
+    /// A call that returns when any of the waits is over.
     pub const ANY: u8 = 2;
-    /// Tests that ask for all of them.
+    /// Tests for all of the waits.
     pub const POLL_ALL: u8 = 3;
-    /// Tests that ask for any of them.
+    /// Tests for any of the waits.
     pub const POLL_ANY: u8 = 4;
-    /// Tests of which it is not known what they ask for.
+    /// Tests for something that is not known.
     pub const POLL: u8 = 5;
 }
 
-/// Bit of [`Page::doing`]: some of the waits are not known and left out; there are no such where
-/// one of several is enough.
+/// Bit of [`Page::doing`]: some of the waits are not known and left out. It is never set where one
+/// of several waits is enough.
 pub const PARTIAL: u64 = 1 << 8;
 
 /// Kinds of [`Want`].
@@ -157,7 +160,7 @@ pub mod kind {
 
 /// Bits of the second byte of [`Want::what`].
 pub mod bit {
-    /// The send ends only when it is received, whatever its size.
+    /// The send ends only when the message is received, whatever its size.
     pub const SYNCHRONOUS: u8 = 1;
     /// The send has at least [`super::LARGE`] bytes.
     pub const LARGE: u8 = 2;
@@ -165,22 +168,22 @@ pub mod bit {
     pub const TAG: u8 = 4;
 }
 
-/// Bytes from which a send is taken to need its receive. Libraries copy smaller ones: the largest
-/// limit that one has by itself is 256 KiB (Open MPI over TCP and over shared memory, MPICH over
-/// shared memory: 4 to 128 KiB).
+/// From this size on, a send is assumed to need its receive. Libraries copy smaller messages: the
+/// largest default limit is 256 KiB (Open MPI over TCP and over shared memory, MPICH over shared
+/// memory: 4 to 128 KiB).
 pub const LARGE: u64 = 1 << 20;
 
-/// One thing that is waited for.
+/// One thing that the process waits for.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Want {
     /// [`kind`], bits << 8, world rank of the peer plus 1 << 32 (0: any).
     pub what: AtomicU64,
-    /// Of a message its tag; of a collective its [`class`], which << 16, root << 32.
+    /// For a message, its tag; for a collective, its [`class`], which << 16, root << 32.
     pub which: AtomicU64,
-    /// Of a send which one it is, of those to the peer with this communicator and tag (without a
-    /// tag: with this communicator); of a collective its number; of a receive that was started its
-    /// slot in [`Page::posted`]. From 1.
+    /// For a send, its number among those to the peer with this communicator and tag (without a
+    /// tag: with this communicator). For a collective, its number. For a receive that was started,
+    /// its slot in [`Page::posted`]. All count from 1.
     pub number: AtomicU64,
     /// Key of the communicator.
     pub communicator: AtomicU64,
@@ -190,11 +193,11 @@ pub struct Want {
 pub mod class {
     /// A barrier.
     pub const BARRIER: u8 = 1;
-    /// All need something of all.
+    /// Everyone needs something from everyone.
     pub const ALL_TO_ALL: u8 = 2;
-    /// All need something of the root.
+    /// Everyone needs something from the root.
     pub const FROM_ROOT: u8 = 3;
-    /// The root needs something of all.
+    /// The root needs something from everyone.
     pub const TO_ROOT: u8 = 4;
     /// Others.
     pub const OTHER: u8 = 5;
@@ -210,7 +213,7 @@ pub struct Communicator {
     pub members: AtomicU64,
     /// Collectives entered so far.
     pub entered: AtomicU64,
-    /// What the last one was: as [`Want::which`].
+    /// The last one, encoded as in [`Want::which`].
     pub last: AtomicU64,
 }
 
@@ -226,7 +229,7 @@ pub struct Pair {
     pub received: AtomicU64,
     /// Bit 0: more tags were sent than fit, bit 1: received.
     pub more: AtomicU64,
-    /// Tags sent; in use where the counter is not 0.
+    /// Tags sent; in use if the counter is not 0.
     pub sent_tags: [AtomicI32; TAGS],
     /// Tags received.
     pub received_tags: [AtomicI32; TAGS],

@@ -1,4 +1,4 @@
-//! The other end of a state page: what a process says of itself, as plain values.
+//! The reading end of a state page: what a process says about itself, as plain values.
 
 use crate::InterposeError;
 use crate::state::{
@@ -14,18 +14,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::fence;
 
-/// A state page, mapped for reading. The file belongs to a program, which may cut it short at any
-/// time: then the page is [torn](Self::is_torn), and nothing more is known of its process.
+/// A state page, mapped for reading. The file belongs to a program, which may truncate it at any
+/// time: then the page is [torn](Self::is_torn), and nothing more is known about its process.
 #[derive(Debug)]
 pub struct StatePage {
     mapping: Mapping,
     path: PathBuf,
 }
 
-/// Which process a page is of.
+/// The process to which a page belongs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateProcess {
-    /// Its number, within its own namespace of them.
+    /// Its PID, in its own PID namespace.
     pub pid: u32,
     /// When it started, in ticks since boot; 0: not known.
     pub start: u64,
@@ -35,7 +35,7 @@ pub struct StateProcess {
     pub host: String,
 }
 
-/// How far a process is.
+/// How far a process has got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StatePhase {
     /// In MPI_Init, or before it.
@@ -51,7 +51,8 @@ pub enum StatePhase {
     Aborted,
 }
 
-/// One thing that is waited for; communicators by their keys, ranks of the world.
+/// One thing that a process waits for. Communicators are named by their keys, ranks are those of
+/// MPI_COMM_WORLD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StateWant {
     /// A message.
@@ -75,7 +76,7 @@ pub enum StateWant {
         tag: Option<i32>,
         /// Which message it is, see [`crate::state::Want::number`].
         number: u64,
-        /// Whether it ends only when it is received.
+        /// Whether the send ends only when the message is received.
         synchronous: bool,
         /// Whether it has [`crate::state::LARGE`] bytes or more.
         large: bool,
@@ -86,7 +87,7 @@ pub enum StateWant {
         communicator: u64,
         /// Its number, from 1.
         number: u64,
-        /// What it is.
+        /// Which function it is.
         what: StateCollective,
     },
 }
@@ -94,7 +95,7 @@ pub enum StateWant {
 /// What a collective is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateCollective {
-    /// Of [`crate::state::class`].
+    /// Its [`crate::state::class`].
     pub class: u8,
     /// Tells functions apart.
     pub which: u16,
@@ -103,7 +104,7 @@ pub struct StateCollective {
 }
 
 impl StateCollective {
-    /// Its name, of the blocking or the non-blocking function.
+    /// The name of its function, blocking or non-blocking.
     pub fn name(&self) -> String {
         let started = self.which >> 8 & 0x7f != 0;
         let of = |how: How| match how {
@@ -170,13 +171,14 @@ pub struct StateRecord {
     pub size: Option<u32>,
     /// Bits of [`crate::state::unknown`].
     pub unknown: u32,
-    /// Before and after the rest was read; equal and even: it belongs together.
+    /// The epochs before and after the rest was read. If they are equal and even, the record is
+    /// consistent.
     pub epochs: [u64; 2],
-    /// Of [`crate::state::mode`].
+    /// Its [`crate::state::mode`].
     pub mode: u8,
     /// Whether waits are left out.
     pub partial: bool,
-    /// The call, of [`crate::functions`].
+    /// The function called, as an index of [`crate::functions`].
     pub function: u16,
     /// What it waits for.
     pub wants: Vec<StateWant>,
@@ -237,12 +239,12 @@ impl StatePage {
         &self.path
     }
 
-    /// Whether the program has cut the file short: nothing can be read from it any more.
+    /// Whether the program has truncated the file: nothing more can be read from it.
     pub fn is_torn(&self) -> bool {
         self.page().magic.load(Relaxed) != MAGIC || self.mapping.is_lost()
     }
 
-    /// Which process it is of.
+    /// The process to which it belongs.
     pub fn process(&self) -> StateProcess {
         let page = self.page();
         let host: Vec<u8> = page
@@ -259,9 +261,9 @@ impl StatePage {
         }
     }
 
-    /// The epoch now. For a snapshot of several processes: of all of them first, then
-    /// [`read`](Self::read) each, then [`close`](Self::close) each. That of a torn page is odd, as
-    /// if it were being written.
+    /// The current epoch. For a snapshot of several processes, get the epochs of all of them first,
+    /// then [`read`](Self::read) each, then [`close`](Self::close) each. The epoch of a torn page
+    /// is odd, as if the page were being written.
     pub fn epoch(&self) -> u64 {
         // Acquire: what is read afterwards is not older.
         let epoch = self.page().epoch.load(Acquire);
@@ -271,8 +273,8 @@ impl StatePage {
         }
     }
 
-    /// Whether its rank is in a call that may wait for others, or has come to MPI_Finalize, as far
-    /// as a glance tells.
+    /// Whether its rank is in a call that may wait for others, or has reached MPI_Finalize, as far
+    /// as a quick look tells.
     pub fn may_wait(&self) -> bool {
         let page = self.page();
         let within = page.doing.load(Relaxed) as u8 != mode::NONE;
@@ -283,12 +285,12 @@ impl StatePage {
         within || past
     }
 
-    /// Reads the record into `to`, of which the epochs are left as they are. Of a torn page `to`
-    /// keeps who the process is and how far it was, and says that nothing else is known.
+    /// Reads the record into `to`, but leaves its epochs as they are. If the page is torn, `to`
+    /// keeps the identity and phase of the process, and says that nothing else is known.
     pub fn read(&self, to: &mut StateRecord) {
         let before = (to.phase, to.rank, to.size, to.unknown);
         self.read_whole(to);
-        // Asked last: what was read above may have met the hole.
+        // Check last: the reads above may have gone past the new end of the file.
         if self.is_torn() {
             let (phase, rank, size, unknown) = before;
             *to = StateRecord {

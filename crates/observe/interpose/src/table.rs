@@ -3,7 +3,7 @@
 //! One row per function of C: its name without `MPI_`, its class, whether MPI 4 has a large-count
 //! variant (`_c`), how it is followed, and the number of its arguments in C. Sources: MPI 3.1 and
 //! MPI 4.1, appendix A.2. The build script, the preloaded library and the reader are all compiled
-//! from this file; it uses the standard library only.
+//! from this file; it uses only the standard library.
 
 /// Classes of functions; the numbers are those of `idlewave_run::tables::OperationClass`, where
 /// they are described.
@@ -63,15 +63,15 @@ pub enum Shape {
     Scan,
     /// As allreduce; the first member gets nothing.
     Exscan,
-    /// To each of the neighbours, from each of them.
+    /// Everybody sends the same data to each neighbour and gets data from each.
     NeighborAllgather,
-    /// With a count per neighbour.
+    /// The same with a count per neighbour.
     NeighborAllgatherv,
     /// Different data for each neighbour.
     NeighborAlltoall,
-    /// With counts per neighbour.
+    /// The same with counts per neighbour.
     NeighborAlltoallv,
-    /// With types per neighbour.
+    /// The same with types per neighbour.
     NeighborAlltoallw,
 }
 
@@ -92,7 +92,7 @@ pub enum How {
     Abort,
     /// A blocking send; true: synchronous.
     Send(bool),
-    /// A send that gives a request; true: synchronous.
+    /// A send that returns a request; true: synchronous.
     StartSend(bool),
     /// A persistent send; true: synchronous.
     InitSend(bool),
@@ -165,7 +165,7 @@ pub enum How {
 pub struct Row {
     /// Name without `MPI_`.
     pub name: &'static str,
-    /// Of [`class`].
+    /// Its [`class`].
     pub class: u8,
     /// Whether there is a variant `_c`.
     pub large: bool,
@@ -213,10 +213,10 @@ const fn lost(name: &'static str, large: u8, arguments: u8) -> Row {
 use How::*;
 use Shape as S;
 
-/// All of them. The order is free: numbers in a ring are valid with the library that wrote it.
+/// All functions. The order is free: numbers in a ring are valid with the library that wrote it.
 #[rustfmt::skip]
 pub static TABLE: &[Row] = &[
-    // Beginning and end
+    // Start and end
     row("Init", c::LIFE, 0, Init, 2),
     row("Init_thread", c::LIFE, 0, InitThread, 4),
     row("Finalize", c::LIFE, 0, Finalize, 0),

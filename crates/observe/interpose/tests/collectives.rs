@@ -1,4 +1,4 @@
-//! Bytes of every collective are those of its definition, under every MPI library that is there.
+//! The bytes of every collective match its definition, under every installed MPI library.
 
 #[allow(dead_code)]
 mod common;

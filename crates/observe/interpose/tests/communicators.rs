@@ -1,5 +1,5 @@
 //! All members of a communicator give it the same number and the same members, and peers are ranks
-//! of MPI_COMM_WORLD, under every MPI library that is there.
+//! of MPI_COMM_WORLD, under every installed MPI library.
 
 #[allow(dead_code)]
 mod common;
@@ -34,7 +34,7 @@ fn some(ranks: &[u32]) -> Vec<Option<u32>> {
 }
 
 fn check(what: &str, all: &[Process]) {
-    // Whoever shows the members of a communicator shows the same ones.
+    // All processes that list the members of a communicator list the same ones.
     let mut members: BTreeMap<u64, Vec<Option<u32>>> = BTreeMap::new();
     let mut shown: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
     for (rank, process) in all.iter().enumerate() {
@@ -47,7 +47,7 @@ fn check(what: &str, all: &[Process]) {
             shown.entry(key).or_default().insert(rank as u32);
         }
     }
-    // And it is shown by all of them, for all use it.
+    // All members list it, since all use it.
     for (key, list) in &members {
         let by: Vec<_> = shown[key].iter().copied().map(Some).collect();
         let mut list = list.clone();
@@ -115,8 +115,7 @@ fn check(what: &str, all: &[Process]) {
         );
         assert_ne!(sums[1].2, Some(inter), "{what}");
 
-        // One against three: what goes to, and comes from, the other group, and sums over the own
-        // one.
+        // One rank against three: the bytes sent to and received from the other group.
         let amounts = |name| process.amounts(name)[0];
         let alone = rank == 0;
         let share = if alone { 24 } else { 4 * u64::from(rank) };
@@ -129,7 +128,7 @@ fn check(what: &str, all: &[Process]) {
         assert_eq!(amounts("MPI_Gather"), gathered, "{what}");
 
         // 1 in the duplicate of the world, 20 in duplicates of the half, 1 in MPI_COMM_SELF: all
-        // are different ones.
+        // these communicators differ.
         let barriers: BTreeSet<_> = process
             .calls("MPI_Barrier")
             .iter()

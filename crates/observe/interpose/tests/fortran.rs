@@ -1,4 +1,4 @@
-//! Programs in Fortran are recorded as those in C, once per call, through each of its three
+//! Fortran programs are recorded like C programs, once per call, through each of Fortran's three
 //! interfaces.
 
 #[allow(dead_code)]
@@ -80,7 +80,7 @@ fn check(what: &str, rank: u32, process: &Process, form: u32) {
                 .all(|message| message.complete && message.flags & flags::FAILED == 0)
         );
     }
-    // The other one of the same half.
+    // The other rank of the same half.
     let found = messages.remove(&14).unwrap_or_default();
     let partner = Some((rank + 2) % RANKS);
     assert_eq!(pairs(&found, true), [(partner, 64)], "{what}");
@@ -108,7 +108,7 @@ fn check(what: &str, rank: u32, process: &Process, form: u32) {
         "{what}"
     );
     assert_eq!(process.amounts("MPI_Iallreduce"), [(48, 48)], "{what}");
-    // Once each: what Fortran's functions call inside is not recorded again.
+    // Once each: what Fortran's functions call internally is not recorded again.
     let barriers = if form == 3 { 2 } else { 1 };
     assert_eq!(process.calls("MPI_Barrier").len(), barriers, "{what}");
     for function in [

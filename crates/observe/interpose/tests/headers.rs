@@ -1,4 +1,4 @@
-//! The numbers of arguments in the table are those of the headers of the installed libraries.
+//! The argument counts in the table match the headers of the installed libraries.
 
 use idlewave_interpose::functions;
 use idlewave_interpose::table::TABLE;
@@ -6,7 +6,7 @@ use idlewave_mpi::testing::{installations, skip};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// Functions that the headers declare, with their numbers of arguments.
+/// Functions that the headers declare, with their argument counts.
 fn declared() -> BTreeMap<String, BTreeSet<usize>> {
     let mut all: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     let mut headers: Vec<PathBuf> = vec![
@@ -36,7 +36,7 @@ fn declared() -> BTreeMap<String, BTreeSet<usize>> {
             if !name.chars().all(|c| c.is_alphanumeric() || c == '_') {
                 continue;
             }
-            // Up to the parenthesis that closes the first one: pointers to functions have their
+            // Read up to the parenthesis that closes the first one: function pointers have their
             // own.
             let (mut depth, mut commas, mut inside) = (0, 0, String::new());
             for c in rest[end..].chars() {

@@ -1,5 +1,4 @@
-//! Programs that end in other ways than they should, that poll, fork, use threads or outrun their
-//! recorder.
+//! Programs that end abnormally, poll, fork, use threads or outrun their recorder.
 
 #[allow(dead_code)]
 mod common;
@@ -45,7 +44,7 @@ impl Programs {
 
 fn each(what: &str, ranks: u32, more: &[(&str, &str)], check: impl Fn(&Installation, Run)) {
     let programs = Programs::shared();
-    // Of its own, for the rings.
+    // A separate place for the rings.
     let place = Place::new();
     for mpi in some_installations(what) {
         if let Some(program) = programs.of(&mpi) {
@@ -69,7 +68,7 @@ fn a_killed_program_leaves_everything_up_to_its_end() {
     each("crash", 2, &[], |mpi, run| {
         assert!(!run.output.status.success());
         assert_eq!(run.processes.len(), 2, "{}", mpi.name);
-        // The first one that is killed takes the other with it: it may not have left its last
+        // The first rank that is killed takes the other with it, which may not have left its last
         // barrier.
         let whole = run
             .processes
@@ -96,11 +95,11 @@ fn an_abort_is_seen() {
         assert!(!run.output.status.success(), "{what}");
         assert_eq!(run.processes.len(), 2, "{what}");
         let [first, second] = [0, 1].map(|rank| &run.processes[rank]);
-        // The rank that calls it has said so before it ends anybody, itself included.
+        // The rank that calls MPI_Abort has recorded it before it ends anybody, including itself.
         assert_eq!(first.calls("MPI_Abort").len(), 1, "{what}");
         let aborted = life::INITIALISED | life::ABORTED;
         assert_eq!(first.rings[0].state.life, aborted, "{what}");
-        // The other one waits to be ended and says nothing any more.
+        // The other rank waits to be ended and records nothing more.
         assert_eq!(second.calls("MPI_Abort").len(), 0, "{what}");
         let ended = life::ABORTED | life::FINALISING | life::FINALISED;
         assert_eq!(second.rings[0].state.life & ended, 0, "{what}");
@@ -132,7 +131,7 @@ fn requests_that_share_a_handle_are_told_apart_by_their_variables() {
         assert_ne!(first, second, "{}", mpi.name);
         // Waited for in the other order.
         assert_eq!(requests[2..4], [second, first], "{}", mpi.name);
-        // MPI_Start and the wait that completes it; not the wait for what is not active.
+        // MPI_Start and the wait that completes it; the wait for an inactive request names none.
         assert_eq!(requests[4], requests[5], "{}", mpi.name);
     });
 }
@@ -275,7 +274,7 @@ fn threads_have_rings_of_their_own_and_may_complete_what_others_started() {
                 println!("{} has no threads", mpi.name);
                 continue;
             }
-            // Threads' numbers may come again, but each thread has its ring.
+            // Thread numbers may be reused, but each thread has its own ring.
             assert_eq!(process.rings.len(), 6, "{}", mpi.name);
             let other = Some(1 - rank as u32);
             let messages = process.messages();

@@ -1,5 +1,5 @@
-//! Bytes, peers and tags of every way of sending and receiving are exact, under every MPI library
-//! that is there.
+//! Bytes, peers and tags of every way of sending and receiving are exact, under every installed MPI
+//! library.
 
 #[allow(dead_code)]
 mod common;
@@ -119,7 +119,7 @@ fn check(mpi: &Installation, rank: u32, process: &Process, large: bool) {
     assert_eq!(pairs(&found, false), [(Some(previous), 0)], "{what}");
     assert!(found[0].flags & flags::CANCELLED != 0, "{what}: {found:?}");
     assert_eq!(freed, 1, "{what}: given up by the sender, not cancelled");
-    // To MPI_PROC_NULL goes nothing, and there is nothing else.
+    // Nothing goes to MPI_PROC_NULL, and nothing else is left.
     assert_eq!(messages, BTreeMap::new(), "{what}");
     assert_eq!(process.losses(), BTreeMap::new(), "{what}");
 }

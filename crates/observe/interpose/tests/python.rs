@@ -1,5 +1,5 @@
-//! mpi4py opens the MPI library where the loader's other programs do not see it: it is recorded
-//! nevertheless.
+//! mpi4py opens the MPI library with RTLD_LOCAL, so that its symbols are not globally visible. Its
+//! calls are recorded nevertheless.
 
 #[allow(dead_code)]
 mod common;
@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 const RANKS: u32 = 4;
 
-/// Bytes of the calls of a function and of its variant with large counts: mpi4py takes what the
-/// library has.
+/// Bytes of the calls of a function and of its variant with large counts: mpi4py calls whichever
+/// the library has.
 fn amounts(process: &Process, name: &str) -> Vec<(u64, u64)> {
     let mut all = process.amounts(name);
     all.extend(process.amounts(&format!("{name}_c")));

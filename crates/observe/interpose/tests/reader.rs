@@ -1,4 +1,4 @@
-//! The reader against rings that are made up here, word by word.
+//! Tests the reader with rings that are made here word by word.
 
 use idlewave_interpose::ring::{HEADER_BYTES, Header, MAGIC, WORDS};
 use idlewave_interpose::{RingError, RingReader};
@@ -160,7 +160,7 @@ fn what_is_no_ring_yet_is_told_from_what_is_none_at_all() {
     }
 }
 
-/// A program may do so with its own ring, which must not end whoever records it.
+/// A program may do so with its own ring; this must not end the process that records it.
 #[test]
 fn a_ring_that_its_program_cuts_short_gives_nothing_more_and_ends_no_reader() {
     for left in [0, HEADER_BYTES as u64] {

@@ -45,7 +45,7 @@ fn compile(
     let include = workspace().join("include");
     let mut command = Command::new(compiler);
     command.args(["-Wall", "-Wextra", "-Werror"]).args(options);
-    // The module of Fortran goes into the current directory.
+    // Fortran's module file goes into the current directory.
     command.current_dir(source.parent().expect("a directory"));
     if language == "fortran" {
         command.arg(include.join("idlewave.f90"));
@@ -138,7 +138,7 @@ const C: [(Mark, &str); 5] = [
 fn the_example_in_c_is_marked_however_it_is_compiled() {
     let place = Place::new();
     let strict = ["-std=c99", "-pedantic"];
-    // A program at a fixed address has no second chance to find a weak symbol but the global offset
+    // In a program at a fixed address, a weak symbol can be found only through the global offset
     // table.
     for kind in [
         &["-O2"][..],

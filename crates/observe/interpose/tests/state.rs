@@ -1,4 +1,5 @@
-//! State pages that are being made, that are none, and that hold anything.
+//! State pages that are still being made, files that are no pages, and pages with arbitrary
+//! content.
 
 use idlewave_interpose::state::{MAGIC, Page};
 use idlewave_interpose::{InterposeError, StatePage, StateRecord};

@@ -24,7 +24,7 @@ pub enum Family {
 impl Family {
     /// Recognises the family of an opened library. `soname` is the file name under which it was
     /// found; `has` tells whether it, or a library that it needs, exports a symbol. `None` if it is
-    /// not an MPI library, or one of another kind.
+    /// not an MPI library, or one of an unknown family.
     pub fn recognise(soname: Option<&str>, has: impl Fn(&CStr) -> bool) -> Option<Self> {
         if !has(c"MPI_Init") {
             return None;

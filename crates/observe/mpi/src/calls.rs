@@ -41,10 +41,10 @@ macro_rules! calls {
         }
 
         impl Calls {
-            /// Looks them all up.
+            /// Looks up all functions.
             ///
             /// # Errors
-            /// The library lacks one.
+            /// The library lacks a function.
             pub fn of(library: &Library) -> Result<Self, MpiError> {
                 Ok(Self {$(
                     $field: {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// A file or soname to open, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// What is given to the loader.
+    /// What to pass to the loader.
     pub file: PathBuf,
     /// Why it is tried, as a remark after the file name.
     pub because: String,

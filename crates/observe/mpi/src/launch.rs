@@ -72,7 +72,7 @@ impl Launch {
         Self::from_variables(|name| std::env::var(name).ok())
     }
 
-    /// What an environment says; `variable` looks one up.
+    /// What an environment says; `variable` looks up one variable.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let number = |name: &str| variable(name).and_then(|text| text.trim().parse::<u32>().ok());
         let any = |names: &[&str]| names.iter().find_map(|name| number(name));
@@ -143,7 +143,7 @@ impl Launch {
         number("PMIX_RANK").map(|rank| base(Launcher::Pmix, rank))
     }
 
-    /// Checks the number of ranks that `MPI_Comm_size` gave against what the launcher said.
+    /// Checks the number of ranks that `MPI_Comm_size` returned against what the launcher said.
     ///
     /// # Errors
     /// The library does not recognise the launcher: each process would run as a program of one

@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
-/// An MPI library, opened for the rest of the process: none of them can be unloaded.
+/// An MPI library. It stays open until the process ends: MPI libraries cannot be unloaded.
 #[derive(Debug)]
 pub struct Library {
     opened: ManuallyDrop<Opened>,

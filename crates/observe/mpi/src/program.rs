@@ -8,11 +8,11 @@ use crate::{MpiError, Needs};
 use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 
-/// Most libraries of one program to look at.
+/// How many libraries of one program to look at, at most.
 const MOST_FILES: usize = 512;
 
-/// The MPI libraries among all that the program needs; at least one. A name without a slash is a
-/// program in the `PATH`.
+/// The MPI libraries among all that the program needs; at least one. A program name without a slash
+/// is looked up in `PATH`.
 ///
 /// # Errors
 /// The program cannot be read, is not an ELF file, or needs no MPI library.

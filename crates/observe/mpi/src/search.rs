@@ -35,7 +35,7 @@ const PREFIXES: [&str; 8] = [
     "EBROOTOPENMPI",
 ];
 
-/// What the user says about the library.
+/// Which library the user asks for.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
     /// The library file (`--mpi-lib`); nothing else is tried.
@@ -132,7 +132,7 @@ fn beside(exe: &Path, because: &str, family: Option<Family>) -> Vec<Candidate> {
     let target = std::fs::canonicalize(exe).unwrap_or_else(|_| exe.to_owned());
     let family = family.or_else(|| family_of_launcher(&target));
     let mut found = Vec::new();
-    // The symlink's place and its target's: either may be the installation.
+    // The locations of the symlink and of its target: either may be the installation.
     for file in [target.as_path(), exe] {
         if let Some(prefix) = file.parent().and_then(Path::parent) {
             found.extend(in_prefix(prefix, because, family));
@@ -175,7 +175,7 @@ fn launchers_above() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut process = std::os::unix::process::parent_id();
     while process > 1 && found.len() < 4 {
-        // Another user's link cannot be read, but its parent's number can.
+        // The link of another user's process cannot be read, but the parent's number can.
         if let Ok(exe) = std::fs::read_link(format!("/proc/{process}/exe")) {
             let name = exe.file_name().map(|n| n.to_string_lossy().into_owned());
             if name.is_some_and(|name| LAUNCHERS.iter().any(|l| name.contains(l))) {

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Seconds after which a test's job is killed: far more than it takes, even on a loaded machine.
+/// Seconds after which a test's job is killed: far more than it needs, even on a loaded machine.
 const LIMIT: u32 = 600;
 
 /// One MPI installation.
@@ -53,7 +53,7 @@ impl Installation {
         command
     }
 
-    /// Makes a launcher kill ranks at once when they are to end: Open MPI gives them a second.
+    /// Makes a launcher kill ranks without a grace period: Open MPI gives them a second.
     pub fn kill_at_once(command: &mut Command) {
         for prefix in ["OMPI", "PRTE"] {
             command.env(format!("{prefix}_MCA_odls_base_sigkill_timeout"), "0");
@@ -93,15 +93,16 @@ impl Installation {
     }
 }
 
-/// Whether the launcher of Open MPI failed, and not the job: that of version 5 gives a thread of its
-/// own two seconds to start; that of version 4 can see a rank end before it hears of its
-/// MPI_Finalize, and names process 0 then (open-mpi/ompi issue 9389).
+/// Whether Open MPI's launcher failed rather than the job. Version 5 gives one of its own threads
+/// two seconds to start. Version 4 can see a rank exit before it learns of the rank's MPI_Finalize,
+/// and then names process 0 (open-mpi/ompi issue 9389).
 pub fn launcher_failed(words: &str) -> bool {
     let end_overtook = words.contains("with PID 0 on") && words.contains("exiting improperly");
     end_overtook || words.contains("PMIx server's listener thread failed to start")
 }
 
-/// Runs a job to its end; again where the launcher failed, which does not always say so.
+/// Runs a job to its end, and runs it again if the launcher failed, which it does not always
+/// report.
 pub fn output(launch: &mut Command) -> Output {
     output_of_cleared(launch, || ())
 }
@@ -117,7 +118,7 @@ pub fn output_of_cleared(launch: &mut Command, clear: impl Fn()) -> Output {
         clear();
         launch.output().expect("the launcher can be started")
     };
-    // A program that fails without a word is found to do so each time.
+    // A program that fails silently fails in all of these attempts.
     let first = (0..4).map(|_| run()).find(good);
     first.unwrap_or_else(run)
 }
@@ -179,8 +180,8 @@ pub fn long() -> bool {
     std::env::var_os("IDLEWAVE_LONG").is_some()
 }
 
-/// Two installations, one of each family and generation; `case` decides which pair. All of them in
-/// [`long`] tests.
+/// Two installations that differ in family and generation; `case` decides which pair. [`long`]
+/// tests get all installations.
 pub fn some_installations(case: &str) -> Vec<Installation> {
     let sum: usize = case.bytes().map(usize::from).sum();
     let pair = [["openmpi4", "mpich5"], ["mpich4", "openmpi5"]][sum % 2];

@@ -1,4 +1,4 @@
-//! The tables say what the header of every installed library says.
+//! The tables agree with the header of every installed library.
 
 #![allow(clippy::unwrap_used)]
 

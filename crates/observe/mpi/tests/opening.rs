@@ -1,4 +1,4 @@
-//! Every installed library is found where each step of the search looks, opened and recognised.
+//! Each step of the search finds, opens and recognises the installed libraries.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,8 +12,8 @@ const INNER: &str = "IDLEWAVE_TEST_OPEN";
 /// The smallest program that needs the library.
 const PROGRAM: &str = "#include <mpi.h>\nint main(void) { return MPI_Init(0, 0); }\n";
 
-/// Opens what the environment variable asks for and prints it. Runs in a process of its own, since
-/// an MPI library cannot be closed again.
+/// Opens the library that the environment variable asks for and prints it. Runs in a process of its
+/// own, since an MPI library cannot be closed again.
 #[test]
 fn inner_process() {
     let Ok(what) = std::env::var(INNER) else {

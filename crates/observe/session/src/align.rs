@@ -58,9 +58,10 @@ fn difference(a: u64, b: u64) -> i64 {
 /// The conversion of a node's clock to that of the first node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Correction {
-    /// In rising order of time, at least one; `i128` holds every product below.
+    /// In rising order of time, at least one. `i128` holds every product below.
     points: Vec<AlignmentPoint>,
-    /// Whether the drift between the points is used; otherwise the offset of the best point is.
+    /// Whether to use the drift between the points; otherwise the offset of the best point holds
+    /// throughout.
     drift: bool,
 }
 
@@ -101,7 +102,7 @@ impl Correction {
         })
     }
 
-    /// Whether the offset at each of `points` can be the true one, by the error bounds of both.
+    /// Whether the offset at each of `points` can be the true one, given the error bounds of both.
     fn agrees(&self, points: &[AlignmentPoint]) -> bool {
         points.iter().all(|p| {
             let bound = self.error(p.time_ns).get().saturating_add(half(p));
@@ -129,12 +130,13 @@ impl Correction {
             let away = u128::from(at.abs_diff(a.time_ns));
             half(a) + (away * u128::from(DRIFT_PPM)).div_ceil(1_000_000)
         } else {
-            // The errors of both ends, by their weights in the line; outside, one weight exceeds 1.
+            // The errors of both ends, with their weights in the line; outside the points, one
+            // weight exceeds 1.
             let (to_a, to_b) = (at.abs_diff(a.time_ns), at.abs_diff(b.time_ns));
             let weighted = half(a) * u128::from(to_b) + half(b) * u128::from(to_a);
             weighted.div_ceil(u128::from(b.time_ns - a.time_ns))
         };
-        // One more for rounding down.
+        // Add one for rounding down.
         Nanos::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX).saturating_add(1))
     }
 
@@ -144,7 +146,8 @@ impl Correction {
         if !self.drift {
             return (&self.points[0], &self.points[0]);
         }
-        // Outside, the line through the outermost points: the longest base for the drift.
+        // Outside the points, use the line through the outermost ones: the longest base for the
+        // drift.
         if at <= self.points[0].time_ns || at >= self.points[last].time_ns {
             return (&self.points[0], &self.points[last]);
         }
@@ -242,7 +245,7 @@ pub fn corrections(nodes: &[Span], exchanges: &[Exchange]) -> Vec<Option<Correct
         return found;
     };
     *first = Some(Correction::none());
-    // In rings around node 0, so that each node is reached by a shortest chain.
+    // Work outwards from node 0 in rings, so that each node is reached by a shortest chain.
     let mut ring = vec![0];
     while !ring.is_empty() {
         let mut next = Vec::new();
@@ -305,7 +308,7 @@ fn points(
 
 /// For a node that shares the first node's clock
 /// ([`NodeFacts::shares_clock`](crate::NodeFacts::shares_clock)): no correction if the messages
-/// agree within their error; otherwise they are trusted, and the ledger has an entry.
+/// agree within their error; otherwise the messages are trusted, and the ledger gets an entry.
 pub fn shared_clock(
     measured: Option<&Correction>,
     (from, to): Span,

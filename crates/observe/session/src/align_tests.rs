@@ -77,7 +77,7 @@ fn by_hand_the_error_of_a_line_is_that_of_its_ends_by_their_weights() {
     assert_eq!(line.error(10 * S).get(), 1_000 + 1);
     assert_eq!(line.error(15 * S).get(), 1_500 + 1);
     assert_eq!(line.error(20 * S).get(), 2_000 + 1);
-    // A second outside: 11/10 of the near end and 1/10 of the far one.
+    // One second outside: 11/10 of the near end and 1/10 of the far one.
     assert_eq!(line.error(21 * S).get(), 2_200 + 100 + 1);
 }
 
@@ -101,7 +101,8 @@ fn points_that_show_more_drift_than_assumed_give_a_line_however_wide_its_error()
     let line = Correction::fit(points(1_000_000), 10 * S, 11 * S).unwrap();
     assert_eq!(line.offset(11 * S), 1_000_000);
     assert_eq!(line.error(11 * S).get(), 200_000 + 1);
-    // Half of the round trips, 100 ppm of a second and 1 for rounding: still possible, and 1 more.
+    // Half of the round trips, 100 ppm of a second and 1 for rounding: just possible; 1 more is
+    // not.
     let limit = 1_000 + 200_000 + 100_000 + 1;
     let constant = Correction::fit(points(limit), 10 * S, 11 * S).unwrap();
     assert_eq!(constant.offset(11 * S), 0);
@@ -139,7 +140,8 @@ fn clock() -> impl Strategy<Value = Clock> {
 }
 
 proptest! {
-    /// Whatever the drift, two exchanges bound the error at their own times, and a line between them.
+    /// Whatever the drift, two exchanges bound the error at their own times, and the line bounds it
+    /// between them.
     #[test]
     fn no_bound_contradicts_the_exchanges(
         ppb in -2_000_000..2_000_000_i64,

@@ -9,7 +9,7 @@ impl Utc {
         Self(chrono::Utc::now())
     }
 
-    /// A time that a file has.
+    /// A time stamp of a file.
     pub fn of(time: std::time::SystemTime) -> Self {
         Self(time.into())
     }

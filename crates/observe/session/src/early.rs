@@ -49,7 +49,7 @@ fn holds_measurements(bundle: &Path) -> bool {
         let mut tables = run.manifest().tables.iter();
         tables.any(|t| t.rows > 0 && measured.contains(&t.name.as_str()))
     });
-    // A spill that cannot be read was not found to be empty.
+    // A spill that cannot be read does not count as empty.
     let in_spill = SpillReader::open(bundle)
         .map(|spill| spill.map_or(Ok(false), |mut spill| Ok(spill.next(None)?.is_some())))
         .and_then(|found| found);

@@ -21,7 +21,7 @@ const FILE_LIMIT: &str = "raise the limit on the size of files, as with ulimit -
 /// Advice for a damaged bundle.
 pub const COPY_AGAIN: &str = "copy the bundle again from where it was recorded, or record again";
 
-/// The same if nothing was recorded.
+/// Advice for the limit on file size if nothing was recorded.
 const RAISE: &str = "raise the limit on the size of files, as with ulimit -f unlimited";
 
 /// Why a recording ended without a result, or a bundle could not be opened.
@@ -71,10 +71,10 @@ pub enum SessionError {
     /// A measurement failed.
     #[error(transparent)]
     Workload(WorkloadError),
-    /// It failed before anything was measured, and its run was removed.
+    /// The recording failed before anything was measured, and its run was removed.
     #[error("{0}; nothing had been measured, so no run was kept")]
     NothingKept(Box<SessionError>),
-    /// The user interrupted it before there was a result.
+    /// The user interrupted the recording before there was a result.
     #[error("finish: interrupted; {kept}")]
     Interrupted {
         /// What can still be used.

@@ -1,4 +1,4 @@
-//! From the spill of a recording to the tables of a bundle.
+//! Turns the spill of a recording into the tables of a bundle.
 
 use idlewave_clock::{Calibration, Counter, Pair};
 use idlewave_run::spill::SpillReader;
@@ -8,7 +8,7 @@ use idlewave_workloads::Rows;
 use std::path::Path;
 
 /// Builds the tables from the spill and adds them to the manifest (not yet saved); `see` is called
-/// with the rows of every block. Can be repeated until the spill is removed.
+/// with the rows of every block. This can be repeated until the spill is removed.
 ///
 /// # Errors
 /// The spill cannot be read, or a table cannot be written (full disk).

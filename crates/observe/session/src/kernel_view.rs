@@ -42,7 +42,7 @@ struct ProcView {
     cpus: CpuSet,
     begin_ns: u64,
     before: ProcSnapshot,
-    /// Of the current phase.
+    /// Recorders of the current phase.
     switches: Vec<SwitchRecorder>,
     /// Opened with the first switches.
     bursts: Option<TableWriter<Bursts>>,
@@ -53,7 +53,7 @@ struct ProcView {
 }
 
 impl KernelView {
-    /// Nothing is recorded, as requested. `command` would record it: "idlewave study".
+    /// Records nothing, as requested. `command` is the one that would record it: "idlewave study".
     pub fn off(command: &str) -> Self {
         let unavailable = Unavailable {
             what: "names of what took the CPU".to_owned(),
@@ -66,7 +66,8 @@ impl KernelView {
         }
     }
 
-    /// Starts the best recording that is permitted, with the system calls of the ranks if `syscalls`.
+    /// Starts the best recording that is permitted, with the system calls of the ranks if
+    /// `syscalls`.
     ///
     /// # Errors
     /// The tracer is available and permitted, but fails (full disk).
@@ -98,7 +99,7 @@ impl KernelView {
         let capabilities = capabilities(root);
         let mut unavailable = capabilities.unavailable;
         if capabilities.tracing {
-            // The check passed, but the attempt failed.
+            // The check passed, but starting the trace failed.
             unavailable.insert(0, refused);
         }
         if syscalls {
@@ -130,7 +131,7 @@ impl KernelView {
         }
     }
 
-    /// Names the measuring threads and watches them more closely from now on.
+    /// Names the measuring threads, and watches them more closely from now on.
     ///
     /// # Errors
     /// The tracer fails.

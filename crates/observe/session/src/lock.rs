@@ -19,7 +19,7 @@ impl Lock {
         let directory = File::open(bundle).map_err(SessionError::io("open", bundle))?;
         match try_lock(&directory) {
             Ok(false) => Err(SessionError::Busy(bundle.to_owned())),
-            // A file system without locks: then nobody can be told apart, and nobody is kept out.
+            // A file system without locks cannot tell the two apart, so nobody is kept out.
             Ok(true) | Err(_) => Ok(Self(directory)),
         }
     }

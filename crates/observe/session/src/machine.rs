@@ -1,15 +1,15 @@
-//! Check of this machine for what everything here needs.
+//! Checks this machine for what everything here needs.
 
 use crate::SessionError;
 use idlewave_sys::pid_namespace::{ProcTrouble, check_proc};
 use std::path::Path;
 
-/// Checks that /proc is mounted and shows the processes that this one can address. Without it CPUs,
-/// threads and others' CPU time are unknown; with that of another PID namespace the wrong processes
-/// would be named, bound or killed.
+/// Checks that /proc is mounted and shows the processes that this one can address. Without /proc,
+/// CPUs, threads and the CPU time of others are unknown; with the /proc of another PID namespace,
+/// the wrong processes would be named, bound or killed.
 ///
 /// # Errors
-/// It is not; nothing has been done yet.
+/// The check failed; nothing has been done yet.
 pub fn check_machine() -> Result<(), SessionError> {
     check_proc(Path::new("/")).map_err(ProcTrouble::into)
 }

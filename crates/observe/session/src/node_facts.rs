@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct NodeFacts {
     /// Host name.
     pub host: String,
-    /// Of the running kernel; nodes with the same boot id share a clock.
+    /// Boot id of the running kernel; nodes with the same one share a clock.
     pub boot_id: String,
     /// Offset from CLOCK_MONOTONIC to CLOCK_REALTIME, nanoseconds.
     pub realtime_ns: i64,
@@ -22,7 +22,7 @@ pub struct NodeFacts {
 }
 
 impl NodeFacts {
-    /// Of this process's node.
+    /// The facts of this process's node.
     pub fn here() -> Self {
         let read = |path: &str| {
             fs::read_to_string(path)
@@ -54,14 +54,14 @@ impl NodeFacts {
 }
 
 fn realtime() -> (i64, Option<u64>) {
-    // The middle of two readings of one clock around one of the other.
+    // Use the middle of two readings of one clock around a reading of the other.
     let before = now().get() as i64;
     let wall = SystemTime::now().duration_since(UNIX_EPOCH);
     let after = now().get() as i64;
     let wall = wall.map_or(0, |wall| wall.as_nanos() as i64);
-    // SAFETY: all zero is a timex that asks for nothing to be changed.
+    // SAFETY: an all-zero timex is valid and requests no change.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };
-    // SAFETY: `state` is a timex of ours for the whole call.
+    // SAFETY: `state` is our own timex for the whole call.
     let synchronised = unsafe { libc::adjtimex(&mut state) } != libc::TIME_ERROR;
     let error = u64::try_from(state.maxerror).ok().filter(|_| synchronised);
     (
@@ -78,7 +78,7 @@ mod tests {
     fn a_node_knows_its_clocks() {
         let facts = NodeFacts::here();
         assert_eq!(facts.boot_id.len(), 36);
-        // Wall clock less time since boot: between 2001 and 2200.
+        // Wall clock minus time since boot: between 2001 and 2200.
         assert!((1e18..7.3e18).contains(&(facts.realtime_ns as f64)));
         let text = serde_json::to_string(&facts).unwrap();
         assert_eq!(serde_json::from_str::<NodeFacts>(&text).unwrap(), facts);

@@ -20,7 +20,7 @@ pub const ITERATION_BYTES: u64 = 26;
 /// The current phase.
 #[derive(Clone, Debug, Default)]
 pub struct Current {
-    /// Whether they are ranks.
+    /// Whether the measuring threads are ranks.
     pub ranks: bool,
     /// Its planned time.
     pub duration: Duration,
@@ -47,7 +47,7 @@ pub struct Recording<'a> {
     spilled: u64,
     /// Recorded before the current part started.
     before: Bytes,
-    /// Whether it was stopped by its size limit.
+    /// Whether its size limit stopped it.
     cut: bool,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Recording<'a> {
 
     /// Disk space of everything recorded, as tables and kernel trace.
     fn size(&self) -> Bytes {
-        // As if all records were iterations, whose tables are the largest.
+        // Assume that all records are iterations, whose tables are the largest.
         let iterations = self.spilled / (8 * RecordKind::Iteration.words() as u64);
         let tables = iterations * ITERATION_BYTES;
         // The trace is kept, and its tables take a fifth of it.
@@ -156,7 +156,8 @@ impl<'a> Recording<'a> {
             }
         };
         if let Some(why @ Incomplete::Error(_)) = &incomplete {
-            // Before anything that takes space. If this fails too, the cause is the same.
+            // Write this before anything that takes more space. If it fails too, the cause is the
+            // same.
             let _ = self.out.note(why.clone());
         }
         if let Err(error) = gather(&mut self.out, calibration, |_| ()) {
@@ -187,7 +188,7 @@ impl Sink for Recording<'_> {
                 self.halt.store(true, Ordering::Relaxed);
             }
         }
-        // On disk before the phase starts, so that its threads are known after a kill.
+        // Save before the phase starts, so that its threads are known after a kill.
         self.out.save()
     }
 
@@ -214,8 +215,8 @@ mod tests {
     use idlewave_run::testing::empty_manifest;
     use idlewave_units::{Cpu, Rank};
 
-    /// Iterations recorded before a part with room for `most` bytes of tables is told to stop, at
-    /// most `limit`.
+    /// The iterations, at most `limit`, that are recorded before a part with room for `most` bytes
+    /// of tables is told to stop.
     fn iterations_until_full(most: u64, limit: u64) -> (u64, usize) {
         let dir = tempfile::tempdir().expect("a directory");
         let out = RunWriter::create(dir.path(), empty_manifest()).expect("a bundle");

@@ -12,7 +12,7 @@ use idlewave_units::NodeId;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether a bundle can be read as it is: its writer ended it, and what the kernel recorded is
+/// Whether a bundle can be read as it is: its writer finished it, and what the kernel recorded is
 /// decoded.
 pub fn is_whole(run: &RunReader) -> bool {
     let decoded = run.manifest().tables.iter().any(|t| t.name == Bursts::NAME);
@@ -48,7 +48,7 @@ pub fn open(
         let summary = match summary {
             Ok(summary) => summary,
             Err(error) => {
-                // Without the entry the next analysis decodes again.
+                // Drop the table's entry, so that the next analysis decodes again.
                 out.manifest.tables.retain(|t| t.name != Bursts::NAME);
                 return Err(error.into());
             }
@@ -110,7 +110,7 @@ fn make_program_whole(out: &mut RunWriter, has_raw: bool) -> Result<(), SessionE
         .incomplete
         .clone()
         .unwrap_or(Incomplete::Killed);
-    // The ledger entries take this into account.
+    // Set first: the ledger entries take it into account.
     out.manifest.incomplete = Some(why.clone());
     let rings = salvage_rings(out)?;
     let calibration = killed_calibration(out.path())?;

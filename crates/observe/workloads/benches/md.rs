@@ -16,8 +16,8 @@ fn main() {
     divan::main();
 }
 
-/// Listed pairs per second of the force loop, for boxes that fit the second cache level and boxes
-/// that fit none.
+/// Listed pairs per second of the force loop, for boxes that fit into the second cache level and
+/// boxes that fit into none.
 #[divan::bench(args = [5, 10, 25])]
 fn forces(bencher: Bencher, cells: u32) {
     let mut kernel = Kernel::new(cells, 200);

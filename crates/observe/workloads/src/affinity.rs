@@ -27,7 +27,7 @@ fn involuntary_switches() -> Option<u64> {
     (done == 0).then_some(usage.ru_nivcsw as u64)
 }
 
-/// What the system says about a thread's stay on its CPU, between two looks.
+/// What the system reports about a thread's stay on its CPU between two checks.
 #[derive(Clone, Copy, Debug)]
 pub struct Settled {
     cpu: Cpu,
@@ -36,7 +36,7 @@ pub struct Settled {
 }
 
 impl Settled {
-    /// First look.
+    /// First check.
     pub fn begin(cpu: Cpu) -> Self {
         Self {
             cpu,
@@ -44,7 +44,7 @@ impl Settled {
             moved: affinity::current() != cpu,
         }
     }
-    /// Last look: involuntary context switches since the first, and whether either look saw the
+    /// Last check: involuntary context switches since the first, and whether either check found the
     /// thread on another CPU.
     pub fn end(self) -> (Option<u64>, bool) {
         let switches = self

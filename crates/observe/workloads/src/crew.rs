@@ -124,9 +124,9 @@ impl Gate {
     }
 }
 
-/// Runs `bodies[i]` as `members[i]`. All start after the sink has seen their thread ids. Meanwhile
-/// `pass` forwards their records every [`PACE`], and once more when all have ended; if it fails, it
-/// sets `halt`, which the bodies obey. Returns what the bodies returned.
+/// Runs `bodies[i]` as `members[i]`. All start after the sink has seen their thread ids. While they
+/// run, `pass` forwards their records every [`PACE`], and once more when all have ended. If it
+/// fails, `halt` is set, which the bodies obey. Returns what the bodies returned.
 pub fn run<R: Send>(
     members: &[Member],
     bodies: Vec<impl FnOnce() -> R + Send>,
@@ -207,8 +207,8 @@ pub fn run<R: Send>(
     })
 }
 
-/// What all ranks returned, or the first failure. A rank that fails makes its peers fail; a cause
-/// of its own takes precedence over [`FabricError::PeerFailed`].
+/// What all ranks returned, or the first failure. A rank that fails makes its peers fail; any other
+/// error takes precedence over [`FabricError::PeerFailed`].
 pub fn all_of<R>(results: Vec<Result<R, WorkloadError>>) -> Result<Vec<R>, WorkloadError> {
     let mut all = Vec::with_capacity(results.len());
     let mut failure = None;
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
     use idlewave_clock::Counter;
 
-    /// Remembers whether it was told the threads.
+    /// Remembers whether `ready` was called.
     #[derive(Default)]
     struct Told(AtomicBool);
 

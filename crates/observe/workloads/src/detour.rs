@@ -17,11 +17,11 @@ use idlewave_units::{Cpu, Nanos, Rank};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Turns from which the undisturbed turn and the floor are learned.
+/// Turns from which the undisturbed turn and the floor are determined.
 const TRIAL_TURNS: usize = 20_000;
 /// The threshold is never below this many clock quanta.
 const LEAST_QUANTA: u64 = 5;
-/// The longest time between two looks at the halt flag.
+/// The longest time between two checks of the halt flag.
 const SLICE: Duration = Duration::from_millis(20);
 /// Gaps per chunk, and chunks per thread: room for one second at 30,000 gaps per second. A killed
 /// process loses the gaps of its last chunk.
@@ -59,7 +59,7 @@ pub struct Outcome {
 pub struct Gap {
     /// Last reading before it.
     pub begin: u64,
-    /// Time above the undisturbed one.
+    /// Time beyond that of an undisturbed turn.
     pub length: u64,
 }
 
@@ -70,7 +70,7 @@ struct Turn {
     high: u64,
 }
 
-/// Measures how long turns take that each write a record, without the writing.
+/// Measures turns that each end with a record, without the time of writing it.
 fn trial(source: impl Source) -> Turn {
     let mut turns = vec![0_u64; TRIAL_TURNS];
     let mut previous = source.now();
@@ -122,8 +122,8 @@ fn watch(
             turns += 1;
             let gap = now.wrapping_sub(previous);
             if gap > threshold {
-                // After a move, readings of two CPUs may differ by a few counts: such a gap is
-                // negative.
+                // After a migration, the counters of the two CPUs may differ by a few counts: such
+                // a gap may be negative.
                 if gap <= u64::MAX / 2 {
                     let length = gap - turn.min(gap);
                     counts.stolen += length;

@@ -25,8 +25,8 @@ impl Default for Fibonacci {
 
 impl Fibonacci {
     /// Advances by `steps` numbers.
-    // Compiled once, so that a step takes the same time wherever it is measured and wherever it is
-    // work; and the compiler, which does not see the count, computes no number at compile time.
+    // Not inlined, so that a step takes the same time in calibration and in use, and the compiler,
+    // which does not see the count, cannot compute a result at compile time.
     #[inline(never)]
     pub fn advance(&mut self, steps: u64) {
         let Self { mut a, mut b } = *self;

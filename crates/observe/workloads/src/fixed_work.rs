@@ -49,7 +49,8 @@ pub(crate) fn chunk_items(expected: Duration) -> usize {
     (per_pace / SHARE).clamp(*CHUNK.start(), *CHUNK.end()) as usize
 }
 
-/// Repeats the quantum on all CPUs at once; returns the number of quanta that found no room.
+/// Repeats the quantum on all CPUs at once; returns the number of quanta whose records found no
+/// room.
 ///
 /// # Errors
 /// A CPU is not allowed, or the sink cannot take the rows.

@@ -59,7 +59,8 @@ pub struct Outcome {
     pub lost_iterations: u64,
     /// Gaps whose records found no room.
     pub lost_gaps: u64,
-    /// From when all ranks were at work to when the first one ended, on CLOCK_MONOTONIC.
+    /// From the time when all ranks were at work to the time when the first one ended, on
+    /// CLOCK_MONOTONIC.
     pub begin_ns: u64,
     /// See `begin_ns`.
     pub end_ns: u64,
@@ -187,8 +188,8 @@ mod tests {
 
     const ITERATIONS: u64 = 100;
 
-    /// Pushes records of 100 iterations into `chunks` chunks of 10; returns the rows from what fit,
-    /// and the result.
+    /// Pushes records of 100 iterations into `chunks` chunks of 10; returns the number of
+    /// iterations with rows, and the result.
     fn recorded(chunks: usize) -> (usize, Outcome) {
         let calibration = Calibration::begin(Counter::Monotonic);
         let (mut recorder, collector) = channel::<Iteration>(chunks, 10);

@@ -27,7 +27,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Drops the rows, keeps their memory, and continues in each series of iterations.
+    /// Drops the rows but keeps their memory, and the position in each series of iterations.
     pub fn clear(&mut self) {
         self.detours.clear();
         self.quanta.clear();
@@ -35,7 +35,7 @@ impl Rows {
     }
 
     /// Adds the rows of a block, `words`, of the run that `manifest` describes. Returns the number
-    /// of records that fit no phase and so become no rows.
+    /// of records that match no phase and so produce no rows.
     #[must_use]
     pub fn add(
         &mut self,

@@ -33,7 +33,7 @@ impl Triad {
         for ((to, b), c) in self.to.iter_mut().zip(b).zip(c) {
             *to = b + 3.0 * c;
         }
-        // The compiler does not know who reads it, so it cannot drop a pass.
+        // The compiler must assume that the array is read, so it cannot drop a pass.
         black_box(&mut self.to);
     }
 }

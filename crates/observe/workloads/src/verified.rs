@@ -11,7 +11,7 @@ pub struct Verified {
     pub verification: Parts,
     /// Timed iterations, the same on all ranks: fewer than the benchmark has if it was halted.
     pub iterations: u64,
-    /// Operations of all ranks in them, counted as the benchmark does: see
+    /// Operations of all ranks in these iterations, as the benchmark counts them: see
     /// [`Benchmark::operation`](crate::Benchmark::operation).
     pub operations: u64,
     /// Checksum of the whole result, if it does not depend on the number of ranks.

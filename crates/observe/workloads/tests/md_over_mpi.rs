@@ -1,7 +1,7 @@
 //! Under every installed library, molecular dynamics over MPI does the same as over threads, to the
 //! bit.
 //!
-//! Each test starts a launcher whose ranks are this executable with the test `a_rank_of_a_job`.
+//! Each test starts a launcher whose ranks run this executable with the test `a_rank_of_a_job`.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,8 +1,8 @@
 //! Over network contexts, workloads do the same as over threads, to the bit, while their gang takes
-//! turns with another over a network that loses, duplicates, reorders and corrupts; whatever a
-//! switch does with contexts.
+//! turns with another over a network that loses, duplicates, reorders and corrupts frames, under
+//! each policy.
 //!
-//! Each rank is a process of this executable with the test `a_rank_of_a_gang`.
+//! Each rank is a process that runs this executable with the test `a_rank_of_a_gang`.
 
 #![allow(clippy::unwrap_used)]
 

@@ -8,7 +8,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::io::Error;
 use std::path::Path;
 
-/// Where tracefs is mounted, newest place first.
+/// Where tracefs is mounted, the newer place first.
 const TRACEFS: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
 /// What this process may record.
@@ -94,8 +94,8 @@ fn tracing(root: &Root, process: Process) -> Result<(), Unavailable> {
                     Err(e) => refuse(&format!("/{place}/instances: {}", reason(&e)), Some(rights)),
                 };
             }
-            // debugfs is closed to users even on machines without a tracefs of its own: continue,
-            // and report the first place's error.
+            // Users cannot see whether tracefs is here: debugfs is closed to them even on machines
+            // that have no tracefs. Report this place's error.
             Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
                 return refuse(&format!("/{place}: {}", reason(&e)), Some(rights));
             }

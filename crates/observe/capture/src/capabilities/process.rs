@@ -35,7 +35,7 @@ impl Process {
         // Real, effective, saved and file-system user.
         let user = field("Uid:").and_then(|ids| ids.split_ascii_whitespace().nth(1));
         let is_root = user == Some("0");
-        // The mark alone proves nothing: virtual machines are built from container images, too.
+        // The mark alone proves nothing: virtual machines are also built from container images.
         let marked = [".dockerenv", "run/.containerenv"]
             .iter()
             .any(|path| root.path(path).exists());
@@ -56,7 +56,7 @@ pub(super) fn sees_kernel(root: &Root) -> bool {
     second.is_some_and(|name| name.trim() == "kthreadd")
 }
 
-/// Whether `/` is a stack of image layers.
+/// Whether `/` is an overlay of image layers.
 fn on_overlay(root: &Root) -> bool {
     let mounts = root.text("proc/self/mounts").ok().flatten();
     mounts.unwrap_or_default().lines().any(|line| {

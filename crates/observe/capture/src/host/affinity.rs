@@ -5,7 +5,7 @@ use idlewave_sys::affinity;
 use idlewave_units::CpuSet;
 
 /// CPUs on which the calling thread may run: its affinity mask without offline CPUs and those
-/// outside its cpuset. Any number of CPUs.
+/// outside its cpuset. Works for any number of CPUs.
 ///
 /// Errors: the system call fails, or the mask is empty.
 pub fn allowed_cpus() -> Result<CpuSet, CaptureError> {

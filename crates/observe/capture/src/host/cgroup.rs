@@ -1,4 +1,4 @@
-//! Limits on CPU time and memory of the own cgroup, version 1 and 2, including parents
+//! Limits on CPU time and memory of this process's cgroup and its parents, versions 1 and 2
 //! (Documentation/admin-guide/cgroup-v2.rst and scheduler/sched-bwc.rst of the kernel).
 
 use super::root::Root;
@@ -9,8 +9,8 @@ use idlewave_units::foreign::mounted_path;
 /// Most mounts examined; container hosts have a few thousand.
 const MAX_MOUNTS: usize = 100_000;
 
-/// Directories of the own cgroup that control CPU time, relative to the root, from the own group up
-/// to the topmost visible one.
+/// Directories of this process's cgroup that control CPU time, relative to the root, from its own
+/// group up to the topmost visible one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuGroups {
     /// Directories with `cpu.max` and `cpu.stat`.
@@ -36,7 +36,7 @@ impl CpuGroups {
         Self::find_for("cpu", root)
     }
 
-    /// The same for another controller than CPU time.
+    /// The same for a controller other than CPU time.
     fn find_for(controller: &str, root: &Root) -> Result<Self, String> {
         let membership = root.text("proc/self/cgroup")?.unwrap_or_default();
         let mounts = root.text("proc/self/mountinfo")?.unwrap_or_default();
@@ -85,7 +85,7 @@ impl CpuGroups {
             limits.extend(quota.zip(period).and_then(|(q, p)| quota_v1(&q, &p)));
         }
         Ok(limits.into_iter().min_by(|a, b| {
-            // quota / period compared without division: products of two u64 fit u128.
+            // Compare quota / period without division: the product of two u64 fits u128.
             let left = u128::from(a.quota.get()) * u128::from(b.period.get());
             let right = u128::from(b.quota.get()) * u128::from(a.period.get());
             left.cmp(&right)
@@ -108,8 +108,8 @@ impl CpuGroups {
     }
 }
 
-/// Bytes that the own group and its parents may still use; `None` without a limit. Unused page
-/// cache counts as free, since the kernel reclaims it first.
+/// Bytes that this process's group and its parents may still use; `None` without a limit. Unused
+/// page cache counts as free, since the kernel reclaims it first.
 pub(crate) fn memory_left(root: &Root) -> Option<u64> {
     let groups = CpuGroups::find_for("memory", root).ok()?;
     let left = |directory: &String, files: [&str; 2], unused: &str| {

@@ -29,7 +29,7 @@ fn field<'a>(cpuinfo: &'a str, key: &str) -> Option<&'a str> {
     })
 }
 
-/// Architecture like `uname -m`: from the kernel (since Linux 6.1), otherwise from the format of
+/// Architecture as in `uname -m`: from the kernel (since Linux 6.1), otherwise from the format of
 /// cpuinfo.
 pub(super) fn architecture(notes: &mut Notes<'_>, cpuinfo: Option<&str>) -> String {
     if let Some(arch) = notes.word("architecture", "proc/sys/kernel/arch") {
@@ -57,7 +57,7 @@ pub(super) fn architecture(notes: &mut Notes<'_>, cpuinfo: Option<&str>) -> Stri
     })
 }
 
-/// Model name. ARM processors have numbers only; names of server models are given here
+/// Model name. ARM processors report only numbers; the names of server models are given here
 /// (arch/arm64/include/asm/cputype.h of the kernel).
 pub(super) fn model(cpuinfo: &str) -> Option<String> {
     let named = ["model name", "cpu model", "uarch", "cpu"];

@@ -32,7 +32,7 @@ pub(super) fn places(notes: &mut Notes<'_>, online: &CpuSet) -> Vec<CpuTopology>
         .iter()
         .map(|cpu| {
             let dir = format!("{CPU}/cpu{}/topology", cpu.get());
-            // Kernels before 5.3 have thread_siblings_list only, some ARM ones lack the package
+            // Kernels before 5.3 have only thread_siblings_list; some ARM kernels lack the package
             // (-1).
             let siblings = notes
                 .cpus("siblings", &format!("{dir}/core_cpus_list"))

@@ -1,4 +1,4 @@
-//! From the records of one thread to its bursts.
+//! Turns the records of one thread into its bursts.
 
 use super::record::Event;
 use idlewave_run::tables::{Burst, EndReason};
@@ -20,19 +20,19 @@ pub(crate) struct Thread {
 enum State {
     /// No record so far.
     Begin,
-    /// On a CPU since, or off it.
+    /// On this CPU since this time.
     On {
         since_ns: u64,
         cpu: u32,
     },
     Off,
-    /// Records are missing: on or off a CPU.
+    /// Records are missing, so it may be on or off a CPU.
     Hole,
 }
 
-/// Bursts of one thread, in order of time. Start and end of the recording bound the first and the
-/// last one, which then are not certain. Time around lost records is left out up to the next record
-/// that determines the state.
+/// Bursts of one thread, in order of time. The start and end of the recording bound the first and
+/// the last burst, whose true bounds are then not certain. Time around lost records is left out, up
+/// to the next record that determines the state.
 pub(crate) fn bursts(thread: Thread, events: &[Event], mut push: impl FnMut(Burst)) {
     let Thread {
         node,

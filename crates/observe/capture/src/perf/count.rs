@@ -29,7 +29,7 @@ impl CacheMisses {
     /// Misses so far, scaled up if the counter was multiplexed.
     ///
     /// # Errors
-    /// It was never scheduled, or cannot be read.
+    /// The counter was never scheduled, or cannot be read.
     pub fn count(&mut self) -> Result<u64, PerfError> {
         self.0.read()
     }

@@ -28,7 +28,7 @@ pub enum PerfError {
     /// A counter cannot be read.
     #[error("read a counter of cache misses: {0}")]
     Count(#[source] std::io::Error),
-    /// The thread does not exist (any more).
+    /// The thread does not exist (any longer).
     #[error("open a perf event: thread {0} does not exist")]
     NoThread(Pid),
     /// Another failure of the call, such as too many open files.

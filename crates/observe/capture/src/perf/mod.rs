@@ -17,7 +17,7 @@ pub use error::PerfError;
 pub(crate) use event::paranoid_level;
 pub use recorder::{SwitchRecorder, SwitchRecords};
 
-/// Whether this process may record its switches: opens an event for the calling thread and closes
+/// Whether this process may record its switches: opens an event for the calling thread, and closes
 /// it.
 pub(crate) fn probe_switches() -> Result<(), PerfError> {
     ring::Ring::open(idlewave_sys::process::own_thread()).map(drop)

@@ -13,8 +13,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Sleep of the reader between two drains. A ring of 8,192 records then holds 80,000 switches per
-/// second and thread.
+/// The reader's sleep between two drains. At this interval a ring of 8,192 records holds 80,000
+/// switches per second and thread.
 const DRAIN_EVERY: Duration = Duration::from_millis(100);
 /// Most records kept of all threads together (24 bytes each); further ones count as lost.
 const MAX_RECORDS: usize = 8 << 20;
@@ -32,7 +32,7 @@ pub struct SwitchRecorder {
 /// What was recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchRecords {
-    /// Bursts of the threads, by start. Between two of them the thread was runnable if the first
+    /// Bursts of the threads, by start. Between two bursts the thread was runnable if the first
     /// one's end reason is `PREEMPTED`; `SLEEPING` stands for every other reason, as the record
     /// does not distinguish sleep, uninterruptible sleep and stop.
     pub bursts: Bursts,
@@ -54,7 +54,7 @@ impl SwitchRecorder {
     /// Starts to record the switches of `tids`, threads of this process. The reader inherits the
     /// calling thread's affinity and wakes ten times per second.
     ///
-    /// Errors: the first thread that cannot be recorded, see [`PerfError`]; then nothing is
+    /// Errors: the first thread that cannot be recorded, see [`PerfError`]. In that case nothing is
     /// recorded.
     pub fn open(tids: &[Pid]) -> Result<SwitchRecorder, PerfError> {
         let mut recordings = Vec::with_capacity(tids.len());
@@ -131,7 +131,8 @@ impl Drop for SwitchRecorder {
 }
 
 impl Recording {
-    /// Losses according to records, or to the event's own count, which includes the last ones.
+    /// Losses according to the records, or to the event's own count, which includes the last
+    /// losses.
     fn lost(&self, counted: Option<u64>) -> u64 {
         let told = self.events.iter().fold(0u64, |sum, event| match event {
             Event::Lost { records } => sum.saturating_add(*records),
@@ -167,8 +168,8 @@ fn read(mut recordings: Vec<Recording>, stopped: &Receiver<()>) -> Vec<Recording
             .for_each(|r| r.drain(&mut bytes, &mut room));
     }
     for recording in &mut recordings {
-        // Before the last drain: no record is later than the end that bounds the last burst, except
-        // those of the instant in between, which are cut.
+        // Set this before the last drain: no record may be later than the end that bounds the last
+        // burst. The few from the instant in between are dropped.
         recording.end_ns = monotonic_ns();
         recording.drain(&mut bytes, &mut room);
         let end_ns = recording.end_ns;
@@ -300,7 +301,7 @@ mod tests {
                     .zip(&before)
                     .any(|(pid, n)| preemptions(*pid) < n + 2)
             };
-            // Where others keep the CPU busy, a turn is long in coming.
+            // If others keep the CPU busy, a turn is a long time coming.
             let end = monotonic_ns() + 60_000_000_000;
             while recorder.is_some() && few() && monotonic_ns() < end {
                 std::thread::sleep(Duration::from_millis(10));

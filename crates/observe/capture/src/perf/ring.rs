@@ -69,8 +69,8 @@ impl Ring {
                         reads_lost,
                     });
                 }
-                // The limit on locked memory: a smaller ring is drained as often and overflows
-                // earlier.
+                // The limit on locked memory is reached. A smaller ring is drained as often, but
+                // overflows earlier.
                 Err(e) if e.kind() == ErrorKind::PermissionDenied && pages > 1 => pages /= 2,
                 Err(source) => return Err(PerfError::Map { pid, source }),
             }
@@ -91,7 +91,7 @@ impl Ring {
         let tail = self.position(TAIL).load(Ordering::Relaxed);
         let length = usize::try_from(head.wrapping_sub(tail)).unwrap_or(usize::MAX);
         let length = length.min(self.data_bytes);
-        // The ring's size is a power of two, so that the position wraps with the counter.
+        // The ring's size is a power of two, so the position wraps with the counter.
         let start = (tail % self.data_bytes as u64) as usize;
         let until_end = length.min(self.data_bytes - start);
         for (offset, count) in [(start, until_end), (0, length - until_end)] {
@@ -150,7 +150,7 @@ mod tests {
 
     /// How often the calling thread has left its CPU.
     fn switches() -> u64 {
-        // SAFETY: all zeros are a value of this plain structure.
+        // SAFETY: an all-zero value of this plain structure is valid.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: the pointer is to a live structure of the right type.
         let done = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
@@ -196,7 +196,7 @@ mod tests {
         assert!(switches > 5_000, "{switches}");
         assert!(kept <= ring.data_bytes as u64 / 32);
         if let Some(lost) = totals.lost {
-            // Out and in.
+            // Each switch has two records: out and in.
             assert!(
                 kept + lost >= 2 * switches && lost > 0,
                 "{switches} switches"

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Names listed at most.
+/// Most names listed.
 const TOP: usize = 10;
-/// Share of the time since the start after which the program's processes are examined again: their
-/// use after the last look is at most about this share of their total.
+/// The program's processes are examined again after this fraction, 1/50, of the time since the
+/// start: their use after the last look is then at most about this fraction of their total.
 const AGAIN: u32 = 50;
 /// Parents followed from a process to this one.
 const GENERATIONS: usize = 64;
@@ -36,7 +36,7 @@ struct OfProgram {
     ticks: u64,
     /// Its use before the meter was started.
     before: u64,
-    /// Whether it descends from this process, which is told its time when it ends.
+    /// Whether it descends from this process, to which the kernel adds its CPU time when it ends.
     descends: bool,
 }
 
@@ -50,12 +50,12 @@ struct Reading {
     tasks: BTreeMap<u32, TaskReading>,
 }
 
-/// The own process: all its threads.
+/// All threads of this process.
 #[derive(Clone, Copy, Debug)]
 struct Own {
     process: u32,
     ticks: u64,
-    /// Of the children that it has waited for.
+    /// CPU time of the children that it has waited for.
     children: u64,
 }
 
@@ -76,9 +76,9 @@ impl ContaminationMeter {
         }
     }
 
-    /// Counts these processes as the program's. Call it often while they run: it examines them a
-    /// few times at first and then ever more rarely. A descendant of this process that was waited
-    /// for need not be named.
+    /// Counts these processes as the program's. Call it often while they run: it examines them
+    /// often at first, and then ever more rarely. A descendant of this process that was waited for
+    /// need not be named.
     pub fn look_at_program(&mut self, processes: &[Pid]) {
         let now = self.started.elapsed();
         let due = self.looked.is_none_or(|last| now - last >= now / AGAIN);
@@ -88,7 +88,7 @@ impl ContaminationMeter {
         }
     }
 
-    /// These processes of the program already run; their use so far is excluded.
+    /// Says that these processes of the program are already running; their use so far is excluded.
     pub fn set_running(&mut self, processes: &[Pid]) {
         let own = self.before.own.map(|own| own.process);
         for pid in processes.iter().map(|pid| pid.get()) {
@@ -191,7 +191,7 @@ impl Reading {
         let share = |ticks: u64| (all > 0).then(|| (ticks as f64 / all as f64).min(1.0));
         let own = self.own.zip(after.own).map(|(b, a)| {
             let waited_for = a.children.saturating_sub(b.children);
-            // A parent may ignore its children's end; then the looks know more.
+            // A parent may ignore its children's end; then the looks have seen more.
             let descending = waited_for.max(ticks_of(program, true));
             a.ticks
                 .saturating_sub(b.ticks)
@@ -230,7 +230,7 @@ impl Reading {
             .into_iter()
             .map(|(name, ns)| (name.to_owned(), ns))
             .collect();
-        // Equal times stay in order of name.
+        // Entries with equal times stay in order of name.
         top.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         top.truncate(TOP);
         top

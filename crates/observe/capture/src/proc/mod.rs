@@ -1,4 +1,4 @@
-//! Counters of /proc: what all processes of this machine used, readable without privileges.
+//! Counters of /proc, readable without privileges: what all processes of this machine used.
 //!
 //! [`ContaminationMeter`] tells how much others disturbed a run. [`ProcSnapshot`] replaces a kernel
 //! trace that is not permitted: which tasks ran and for how long, but not when. Sources: proc(5),

@@ -27,7 +27,7 @@ impl ProcSnapshot {
     pub fn take(root: &Path, cpus: &CpuSet) -> ProcSnapshot {
         let root = Root::new(root);
         let text = |path: &str| root.text(path).ok().flatten().unwrap_or_default();
-        // The threads first: reading the rest of /proc takes CPU time of this thread.
+        // Read the threads first: reading the rest of /proc takes CPU time of this thread.
         let tasks = readings(&root);
         ProcSnapshot {
             interrupts: interrupts::parse(&text("proc/interrupts"), cpus, false),

@@ -190,7 +190,8 @@ fn others_beside_a_program(children: u64, looks: &[(u32, u32, u64)]) -> Option<f
 fn a_program_that_was_waited_for_is_not_others() {
     assert_eq!(others_beside_a_program(30, &[]), Some(10.0 / 200.0));
     assert_eq!(others_beside_a_program(90, &[]), Some(0.0));
-    // A process of it that was looked at is not counted twice, not even through its parents.
+    // A process of the program that was looked at is not counted twice, not even through its
+    // parents.
     let looks = [(90, 50, 3), (91, 90, 20)];
     assert_eq!(others_beside_a_program(30, &looks), Some(10.0 / 200.0));
 }
@@ -201,7 +202,7 @@ fn a_program_that_others_have_started_is_not_others_either() {
         others_beside_a_program(0, &[(91, 3, 25)]),
         Some(15.0 / 200.0)
     );
-    // Some of both, and one descendant that its parent did not wait for.
+    // Both kinds at once, and one descendant that its parent did not wait for.
     let looks = [(90, 50, 10), (91, 3, 25)];
     assert_eq!(others_beside_a_program(0, &looks), Some(5.0 / 200.0));
     assert_eq!(others_beside_a_program(12, &looks), Some(3.0 / 200.0));
@@ -212,11 +213,11 @@ fn what_a_process_of_the_program_had_used_before_is_not_of_the_time_measured() {
     let fake = before();
     fake.write("proc/91/stat", process(91, 3, 1_000, 0).as_bytes());
     let mut meter = ContaminationMeter::start(fake.path());
-    // The own process is always known.
+    // This process is always known.
     meter.set_running(&[Pid::new(50), Pid::new(91)]);
     let fake = after(fake);
     fake.write("proc/91/stat", process(91, 3, 1_025, 0).as_bytes());
-    // Of 200 ticks 80 were used, 40 by the own process and 25 by this one.
+    // Of 200 ticks 80 were used, 40 by this process and 25 by the program's.
     assert_eq!(meter.finish().others, Some(15.0 / 200.0));
 }
 

@@ -12,8 +12,8 @@ const EVENT: &str = "events/exceptions/page_fault_user/enable";
 const ROUNDS: usize = 21;
 const PAGES: usize = 200;
 
-/// Cost of one event in nanoseconds; `None` if this kernel has no such event or the scatter is
-/// larger.
+/// Cost of one event in nanoseconds; `None` if this kernel has no such event or the cost is lost in
+/// the scatter.
 pub fn event_ns(instance: &Instance) -> Option<f64> {
     let mut with = Vec::new();
     let mut without = Vec::new();

@@ -24,10 +24,10 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Creates one, with tracing off.
+    /// Creates an instance, with tracing off.
     ///
     /// # Errors
-    /// Not permitted, or no memory for its buffers.
+    /// This is not permitted, or there is no memory for the buffers.
     pub fn create(tracefs: &Tracefs) -> Result<Self, TraceError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let own = Path::new("/proc/self/stat");
@@ -89,8 +89,8 @@ impl Drop for Instance {
 }
 
 fn remove(path: &Path) -> Result<(), TraceError> {
-    // Off first, so that nothing is written while the events are switched off one by one. Before
-    // that, stop copying lines of programs, whose writes would fail.
+    // Turn tracing off first, so that nothing is written while the events are switched off one by
+    // one. Before that, stop copying the lines of programs, whose writes would otherwise fail.
     for file in [COPY_MARKERS, "tracing_on", "events/enable"] {
         // Removal of the directory shows whether it worked.
         let _ = fs::write(path.join(file), "0");
@@ -106,7 +106,7 @@ fn remove(path: &Path) -> Result<(), TraceError> {
     Ok(())
 }
 
-/// Removes the instances that processes left that are known to have ended; returns their number.
+/// Removes the instances left by processes that are known to have ended; returns how many.
 ///
 /// # Errors
 /// The instances cannot be listed.

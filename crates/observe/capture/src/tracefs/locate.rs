@@ -73,7 +73,7 @@ impl Tracefs {
 }
 
 /// A directory that is there but empty is a mount point without tracefs. One that cannot be read is
-/// taken for tracefs, so that the reason given is that it is not permitted.
+/// taken for tracefs, so that the reported reason is missing permission.
 fn is_tracefs(path: &Path) -> bool {
     match std::fs::metadata(path.join("instances")) {
         Ok(metadata) => metadata.is_dir(),

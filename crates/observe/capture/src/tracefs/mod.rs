@@ -1,4 +1,4 @@
-//! The kernel's tracer, in an instance of our own: own buffers, own clock, own set of events.
+//! The kernel's tracer, in an instance with its own buffers, clock and set of events.
 //!
 //! Nothing outside the instance is touched, and it is always removed: on stop, on drop, and after
 //! SIGKILL by the next start. Sources: kernel documentation `trace/ftrace.rst` (instances, per_cpu,

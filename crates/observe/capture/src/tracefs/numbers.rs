@@ -1,12 +1,12 @@
-//! The numbers of this PID namespace's threads in the kernel's trace.
+//! The numbers that this PID namespace's threads have in the kernel's trace.
 //!
 //! Events carry the numbers of the initial namespace. A process in another one, as in most
-//! containers, cannot look them up: /proc and system calls know its own numbers only. But the event
-//! `sched_process_wait` has the trace's number of the thread that is waited for, whatever number
-//! was passed (`do_wait` of kernel/exit.c, `TRACE_EVENT(sched_process_wait)` of
-//! include/trace/events/sched.h), and a wait for a process that is no child, or a non-blocking
-//! wait, returns at once and changes nothing. So each thread is waited for, and a small instance
-//! records the number.
+//! containers, cannot look them up: /proc and system calls know only the numbers of its own
+//! namespace. But the event `sched_process_wait` holds the trace's number of the thread that is
+//! waited for, whatever number was passed (`do_wait` of kernel/exit.c,
+//! `TRACE_EVENT(sched_process_wait)` of include/trace/events/sched.h), and a wait for a process
+//! that is not a child, or a non-blocking wait, returns at once and changes nothing. So this module
+//! waits for each thread, and a small instance records the number.
 
 use super::{Instance, TraceError, Tracefs};
 use idlewave_sys::pid_namespace::PidNamespace;
@@ -47,10 +47,11 @@ struct Asking {
 }
 
 impl Numbers {
-    /// For the namespace of this process.
+    /// Translates from the namespace of this process.
     ///
     /// # Errors
-    /// It is not the initial one, and the kernel does not answer: [`TraceError::Namespace`].
+    /// This is not the initial namespace, and the kernel does not answer:
+    /// [`TraceError::Namespace`].
     pub fn new(tracefs: &Tracefs) -> Result<Self, TraceError> {
         let own = PathBuf::from("/proc/self/ns/pid");
         let namespace = PidNamespace::current().map_err(TraceError::io("read", &own))?;
@@ -62,7 +63,7 @@ impl Numbers {
             way,
             known: BTreeMap::new(),
         };
-        // Tests the method with a thread that certainly exists.
+        // Test the method with a thread that certainly exists.
         let own = Pid::new(std::process::id());
         match numbers.ask(&[own]).map_err(of_namespace)?.as_slice() {
             [Some(_)] => Ok(numbers),
@@ -70,12 +71,12 @@ impl Numbers {
         }
     }
 
-    /// Whether they are the same in the trace.
+    /// Whether the trace has the same numbers.
     pub fn are_same(&self) -> bool {
         matches!(self.way, Way::Same)
     }
 
-    /// The numbers in the trace of existing threads; `None` for one that has ended.
+    /// The trace's numbers of these threads; `None` for one that has ended.
     ///
     /// # Errors
     /// The kernel no longer answers.
@@ -130,8 +131,8 @@ impl Asking {
         })
     }
 
-    /// Makes the instance record events of this thread only: all waits of the machine would
-    /// overwrite them.
+    /// Makes the instance record events of this thread only: otherwise those of the whole machine
+    /// would overwrite them.
     fn listen(&mut self) -> Result<(), TraceError> {
         let own = own_thread();
         if self.asker == Some(own) {
@@ -163,8 +164,8 @@ impl Asking {
         let mark = |what: &str| format!("idlewave {what} {}", self.asked);
         self.instance.write("trace_marker", &mark("asks"))?;
         for thread in threads {
-            // It neither blocks nor collects a child; what it returns, mostly that this is no child, does not matter: the event
-            // comes first.
+            // This neither blocks nor reaps a child. Its result, mostly that this is not a child,
+            // does not matter: the event comes first.
             let _ = has_ended(*thread);
         }
         self.instance.write("trace_marker", &mark("asked"))?;
@@ -175,7 +176,7 @@ impl Asking {
     }
 }
 
-/// The threads that the writer of both marks waited for in between; 0 is none.
+/// The threads that the writer of both marks waited for in between; 0 means none.
 fn answers(text: &str, begin: &str, end: &str) -> Option<Vec<Option<Pid>>> {
     let mut asker = None;
     let mut told = Vec::new();
@@ -218,7 +219,7 @@ fn by(line: &str) -> Option<(u32, &str)> {
 mod tests {
     use super::*;
 
-    /// In the initial namespace the answers are known: each number is its own.
+    /// In the initial namespace the answers are known: every number translates to itself.
     #[test]
     fn the_kernel_tells_the_numbers_of_threads_that_are_there() {
         let asking = Tracefs::find(std::path::Path::new("/")).and_then(|tracefs| {

@@ -158,8 +158,8 @@ fn run(
 }
 
 impl Pipe {
-    /// Copies all available sub-buffers. One read gives at most one; a partly filled sub-buffer
-    /// gives what it holds so far.
+    /// Copies all available sub-buffers. One read returns at most one; for a partly filled
+    /// sub-buffer, it returns what that holds so far.
     fn drain(&mut self, buffer: &mut [u8], page_size: usize) -> Result<(), TraceError> {
         loop {
             let mut filled = 0;

@@ -1,4 +1,4 @@
-//! A recording: from an empty instance to the bundle's `raw/`.
+//! A recording, from an empty instance to the bundle's `raw/`.
 
 use super::instance::COPY_MARKERS;
 use super::reader::{self, Reader};
@@ -16,11 +16,11 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Buffer of one CPU: half a second at 100,000 events per second.
+/// Buffer of one CPU, enough for half a second at 100,000 events per second.
 const BUFFER: Bytes = Bytes::from_kib(4_096);
 /// Limit for all buffers together, for nodes with many CPUs.
 const ALL_BUFFERS: Bytes = Bytes::from_kib(512 * 1_024);
-/// Events of this system are recorded for the ranks only: every process faults.
+/// Events of this subsystem are recorded only for the ranks, since every process faults.
 const FAULTS: &str = "exceptions";
 
 /// What to record.
@@ -34,10 +34,10 @@ pub struct TraceConfig {
     pub syscalls: bool,
 }
 
-/// Whether lines that programs write to `trace_marker` may be copied to an instance that records these
-/// CPUs. Where the instance is off, and on a CPU outside its mask, such a write fails with EBADF
-/// (`tracing_mark_write`, kernel/trace/trace.c). So only if all CPUs are recorded, and without a
-/// mask, which would leave out those that come online later.
+/// Whether lines that programs write to `trace_marker` may be copied to an instance that records
+/// these CPUs. If the instance is off, or on a CPU outside its mask, such a write fails with EBADF
+/// (`tracing_mark_write`, kernel/trace/trace.c). So lines are copied only if all CPUs are recorded,
+/// and then without a mask, which would leave out CPUs that come online later.
 fn takes_lines(root: &Path, cpus: &CpuSet) -> bool {
     let online = fs::read_to_string(root.join("sys/devices/system/cpu/online"));
     let online = online.ok().and_then(|online| online.trim().parse().ok());
@@ -64,7 +64,7 @@ pub struct TraceSession {
 /// The result of a recording.
 #[derive(Clone, Debug)]
 pub struct TraceSummary {
-    /// What it cost.
+    /// What the recording cost.
     pub cost: TraceCost,
     /// Per CPU.
     pub stats: Vec<CpuStats>,
@@ -76,7 +76,7 @@ impl TraceSession {
     /// Removes what killed predecessors left, creates an instance and starts to record.
     ///
     /// # Errors
-    /// [`TraceError::unavailable`] tells whether this machine does not allow it.
+    /// [`TraceError::unavailable`] tells whether the machine does not allow tracing.
     pub fn start(root: &Path, config: &TraceConfig) -> Result<Self, TraceError> {
         let tracefs = Tracefs::find(root)?;
         clean_stale(&tracefs)?;
@@ -172,7 +172,7 @@ impl TraceSession {
         });
     }
 
-    /// Names a process of the recorded program: it and all that it starts are
+    /// Names a process of the recorded program: it and everything that it starts are
     /// [`TaskKind::Program`].
     ///
     /// [`TaskKind::Program`]: idlewave_run::tables::TaskKind::Program
@@ -180,7 +180,7 @@ impl TraceSession {
         self.note_as(pid, pid, |task| {
             (task.name, task.program) = (name.to_owned(), true);
         });
-        // In case this process is killed; otherwise the last list counts.
+        // This matters only if this process is killed; otherwise the last list counts.
         let _ = self.save();
     }
 
@@ -217,8 +217,8 @@ impl TraceSession {
         self.numbers.ask(threads)
     }
 
-    /// Records page faults and, if asked for, system calls of these threads from now on, and no longer
-    /// of those given before.
+    /// From now on, records page faults and, if requested, system calls of these threads only, and
+    /// no longer of those given before.
     ///
     /// # Errors
     /// The kernel rejects the filter.
@@ -348,10 +348,10 @@ impl TraceSession {
     }
 }
 
-/// Whether a process is idlewave's on a node of a recording: another node's recorder on this
-/// kernel, or what precedes the program in the launcher's command.
+/// Whether a process is one of idlewave's on a node of a recording: another node's recorder on this
+/// kernel, or the shim before the program in the launcher's command.
 fn is_recorder(process: Pid, name: &str) -> bool {
-    // The name first: it is available, and few processes have it.
+    // Check the name first: it is at hand, and few processes have it.
     if !name.starts_with("idlewave") {
         return false;
     }
@@ -372,7 +372,7 @@ fn header_page(tracefs: &Tracefs) -> Result<Vec<u8>, TraceError> {
     Ok(text)
 }
 
-/// Copies a format file; skipped if this kernel lacks the event.
+/// Copies a format file, or does nothing if this kernel lacks the event.
 fn save_format(
     tracefs: &Tracefs,
     raw_dir: &Path,
@@ -407,10 +407,11 @@ fn page_size(instance: &Instance) -> usize {
 
 /// The filter for events of these threads; `None` if there are none.
 ///
-/// Threads that started together have numbers in a row. Where these are too many rows for one write,
-/// the filter is the range of all, strangers included.
+/// Threads that started together have consecutive numbers. If there are too many such runs for one
+/// write, the filter is the range from the lowest to the highest number, which includes other
+/// threads.
 fn filter(threads: &[Pid]) -> Option<String> {
-    // The kernel takes a page.
+    // The kernel accepts one page.
     const LONGEST: usize = 4_000;
     let numbers: BTreeSet<u32> = threads.iter().map(|thread| thread.get()).collect();
     let (first, last) = (numbers.first()?, numbers.last()?);

@@ -1,4 +1,4 @@
-//! A node: it owns the device, starts the ranks of gangs here, and obeys orders on its standard
+//! A node: it owns the device, starts the ranks of gangs on it, and obeys orders on its standard
 //! input. Each order is a line, answered by a line.
 
 use crate::Failed;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The longest wait for a rank to leave the device, or for what is in flight to come.
+/// The longest wait for a rank to leave the device, or for what is in flight to arrive.
 const LIMIT: Duration = Duration::from_secs(20);
 
 struct Node {
@@ -22,7 +22,7 @@ struct Node {
 }
 
 /// Its arguments: the addresses of all nodes, its own number, the policy, and how many of 1,000
-/// frames are lost, how many doubled and how many delayed; half as many are damaged.
+/// frames are lost; as many are duplicated, as many delayed, and half as many damaged.
 pub fn run(words: &[&str]) -> Result<(), Failed> {
     let [addresses, node, policy, misdeeds] = words else {
         return Err("understand how an agent was called".into());
@@ -102,7 +102,7 @@ impl Node {
                 let gang = gang.parse()?;
                 let rank = self.ranks.get_mut(&(gang, rank.parse()?));
                 let rank = rank.ok_or("find the rank")?;
-                // Only its parent would learn of one that dies before it attaches.
+                // If it died before it attached, only its parent would notice.
                 while !self.device.processes(gang)?.contains(&Some(rank.id())) {
                     std::thread::sleep(Duration::from_millis(1));
                 }
@@ -148,8 +148,8 @@ impl Node {
         Ok(())
     }
 
-    /// Lets the ranks of a gang here end, and returns what those that were not killed said. The
-    /// first order only closes their input; it is repeated until all have ended.
+    /// Lets the ranks of a gang on this node end, and returns the output of those that were not
+    /// killed. The first order closes their input; the controller repeats it until all have ended.
     fn end(&mut self, gang: u32) -> Result<String, Failed> {
         let mut said = Vec::new();
         let own = self.ranks.range_mut((gang, 0)..=(gang, u32::MAX));

@@ -88,7 +88,7 @@ struct Sums {
     lost: u64,
     doubled: u64,
     changed: u64,
-    /// Switches at which the numbers of frames sent and received differed.
+    /// Switches for which the numbers of frames sent and received differed.
     unequal: u64,
     /// Ranks that failed though no rank of their gang was killed.
     unexpected: u64,
@@ -107,7 +107,7 @@ impl Sums {
 struct Control {
     agents: Vec<Agent>,
     epoch: u64,
-    /// The gangs there are, each with whether a rank of it was killed.
+    /// The current gangs, each with whether one of its ranks was killed.
     gangs: Vec<(u32, bool)>,
     next: u32,
     random: SplitMix,
@@ -250,7 +250,7 @@ impl Control {
         let begin = Instant::now();
         self.all(&format!("stop {from}"))?;
         if self.random.below(16) == 0 {
-            // Given up at a random moment of the drain.
+            // Abandoned at a random moment of the drain.
             std::thread::sleep(Duration::from_micros(self.random.below(300)));
             sums.given_up += 1;
             return self.resume();
@@ -300,13 +300,13 @@ impl Control {
         Ok((sums, traffic))
     }
 
-    /// Kills a rank of a random gang at any moment of its work; another gang takes its gang's
-    /// place.
+    /// Kills a random rank of a random gang, at any moment of its work; another gang takes that
+    /// gang's place.
     fn kill(&mut self, sums: &mut Sums) -> Result<(), Failed> {
         let place = self.random.below(self.gangs.len() as u64) as usize;
         let gang = self.gangs[place].0;
         let rank = self.random.below(self.agents.len() as u64 + 1);
-        // Only its own node knows it.
+        // Only the rank's own node knows it.
         let mut found = 0;
         for agent in &mut self.agents {
             agent.order(&format!("kill {gang} {rank}"))?;
@@ -325,7 +325,7 @@ impl Control {
         Ok(())
     }
 
-    /// Lets a gang run to its end and adds up what its ranks say.
+    /// Lets a gang run to its end and adds up what its ranks report.
     fn finish(&mut self, place: usize, sums: &mut Sums) -> Result<(), Failed> {
         let (gang, killed) = self.gangs[place];
         let begin = Instant::now();
@@ -342,7 +342,7 @@ impl Control {
                     *said = Some(String::new());
                 }
             }
-            // It must run to end; a switch back and forth does no harm.
+            // The gang must run in order to end; a switch back and forth does no harm.
             let at = self.gangs.iter().position(|(other, _)| *other == gang);
             if at != Some(0) {
                 self.switch(at.unwrap_or(0), sums)?;

@@ -1,5 +1,5 @@
-//! A rank: it sends random messages to all until it is told to end, and then reports what it
-//! received wrong.
+//! A rank: it sends random messages to all until it is told to end, and then reports what was wrong
+//! with those it received.
 
 use crate::Failed;
 use idlewave_fabric::netctx::device::{At, Attachment};
@@ -7,7 +7,7 @@ use idlewave_fabric::{Fabric, PointToPoint, Tag};
 use idlewave_stats::random::SplitMix;
 use idlewave_units::Rank;
 
-/// The `round`-th message from one rank to another; its number is in it.
+/// The `round`-th message from one rank to another; it starts with its number.
 fn message(gang: u64, from: u64, to: u64, round: u64) -> Vec<u8> {
     let mut random = SplitMix::new(gang << 48 | from << 40 | to << 32 | round);
     let most = if random.below(32) == 0 { 20_000 } else { 400 };

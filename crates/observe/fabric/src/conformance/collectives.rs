@@ -225,7 +225,7 @@ pub fn chosen_ranks_are_a_world_in_their_order<F: Fabric>(fabric: &mut F) {
         let done = fabric.with_ranks(&members, |fabric| {
             assert_eq!(Some(own(fabric) as usize), place);
             assert_eq!(fabric.size(), number);
-            // Holds in this world alone: blocking calls would not match those of the ranks that
+            // Applies only to this world: blocking calls would not match those of the ranks that
             // sleep.
             fabric.set_waits(Waits::Blocking);
             fabric.barrier(&mut quiet).expect("a barrier");

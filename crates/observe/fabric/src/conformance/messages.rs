@@ -69,7 +69,7 @@ pub fn tags_are_told_apart<F: Fabric>(fabric: &mut F) {
     finish(fabric, sends);
 }
 
-/// A receive from any rank takes each message once and tells who sent it.
+/// A receive from any rank takes each message once and reports its sender.
 pub fn any_source_hears_everyone<F: Fabric>(fabric: &mut F) {
     if fabric.rank().get() != 0 {
         let own = fabric.rank().get();
@@ -224,7 +224,7 @@ pub fn no_rank_leaves_a_barrier_early<F: Fabric>(fabric: &mut F, now: impl Fn() 
 pub fn waits_call_their_hook<F: Fabric>(fabric: &mut F) {
     let last = fabric.size() - 1;
     let mut calls = u64::from(fabric.rank().get() == last);
-    // A rank that comes late itself does not wait, but over many rounds every rank does.
+    // A rank that arrives late itself does not wait, but over many rounds every rank does.
     for _ in 0..2_000 {
         if fabric.rank().get() == last {
             std::thread::sleep(std::time::Duration::from_millis(1));
@@ -261,7 +261,7 @@ pub fn what_was_sent_before_a_barrier_can_be_received<F: Fabric>(fabric: &mut F)
     }
 }
 
-/// Operations may be tested and finished in any order, whatever order they began in.
+/// Operations may be tested and finished in any order, whatever order they were started in.
 pub fn operations_complete_in_any_order<F: Fabric>(fabric: &mut F) {
     let (to, from) = (next(fabric), previous(fabric));
     let order = [3_usize, 0, 4, 1, 2];
@@ -278,7 +278,7 @@ pub fn operations_complete_in_any_order<F: Fabric>(fabric: &mut F) {
         let sending = fabric.start_send(to, Tag(90 + i as u32), data);
         sends[i] = Some(sending.expect("a send"));
     }
-    // The first round waits until all are there; testing again changes nothing.
+    // The first round waits until all have arrived; testing again changes nothing.
     for _ in 0..2 {
         for receiving in receives.iter().flatten() {
             while !fabric.is_received(receiving).expect("living peers") {
@@ -315,7 +315,7 @@ pub fn buffers_come_back<F: Fabric>(fabric: &mut F) {
     assert_eq!(delivery.data, [9; 500]);
 }
 
-/// Sends a message to the next rank that is under way while `between` runs.
+/// Sends a message to the next rank; it is under way while `between` runs.
 pub(super) fn ring<F: Fabric>(fabric: &mut F, between: impl FnOnce(&mut F)) {
     let (to, from) = (next(fabric), previous(fabric));
     let receiving = fabric

@@ -1,5 +1,4 @@
-//! Collectives as calls of the library: the non-blocking form with watched waits, else the blocking
-//! one.
+//! Collectives as library calls: non-blocking ones for watched waits, blocking ones otherwise.
 
 use super::fabric::{MpiFabric, count};
 use super::operation::{place, place_mut};
@@ -9,7 +8,7 @@ use idlewave_mpi::{RawHandle, Slot};
 use idlewave_units::Rank;
 use std::ffi::{c_int, c_void};
 
-/// Lengths of blocks and where they begin, as MPI takes them.
+/// Lengths and offsets of blocks, as MPI takes them.
 struct Blocks {
     counts: Vec<c_int>,
     begins: Vec<c_int>,
@@ -18,7 +17,7 @@ struct Blocks {
 impl Blocks {
     fn new(counts: &[usize], length: usize, ranks: u32) -> Result<Self, FabricError> {
         let blocks = blocks_of(counts, length, ranks);
-        // No offset and no length exceeds that of the whole buffer.
+        // No offset and no block length exceeds the length of the whole buffer.
         count(length, 1)?;
         Ok(Self {
             counts: blocks.iter().map(|block| block.len() as c_int).collect(),
@@ -44,7 +43,8 @@ impl MpiFabric {
         self.job.abi.in_place as usize as *const c_void
     }
 
-    /// Calls the form that the waits ask for, and completes it.
+    /// Makes the blocking or the non-blocking call, depending on how this rank waits, and completes
+    /// it.
     fn collective(
         &self,
         name: &'static str,
@@ -77,7 +77,7 @@ impl MpiFabric {
         self.collective(
             "MPI_Allreduce",
             hook,
-            // SAFETY: `data` has `n` doubles; handles are of this job.
+            // SAFETY: `data` has `n` doubles; the handles belong to this job.
             || unsafe { (calls.allreduce)(own, data, n, double, op, comm) },
             // SAFETY: as above; `collective` returns only when the call is complete.
             |slot| unsafe { (calls.iallreduce)(own, data, n, double, op, comm, slot) },
@@ -107,7 +107,7 @@ impl MpiFabric {
         self.collective(
             "MPI_Reduce",
             hook,
-            // SAFETY: `data` has `n` doubles; handles are of this job.
+            // SAFETY: `data` has `n` doubles; the handles belong to this job.
             || unsafe { (calls.reduce)(own, result, n, double, op, root, comm) },
             // SAFETY: as above; `collective` returns only when the call is complete.
             |slot| unsafe { (calls.ireduce)(own, result, n, double, op, root, comm, slot) },
@@ -130,7 +130,7 @@ impl MpiFabric {
         self.collective(
             "MPI_Bcast",
             hook,
-            // SAFETY: `data` has `n` bytes; handles are of this job.
+            // SAFETY: `data` has `n` bytes; the handles belong to this job.
             || unsafe { (calls.bcast)(data, n, byte, root, comm) },
             // SAFETY: as above; `collective` returns only when the call is complete.
             |slot| unsafe { (calls.ibcast)(data, n, byte, root, comm, slot) },
@@ -153,7 +153,8 @@ impl MpiFabric {
         self.collective(
             "MPI_Alltoall",
             hook,
-            // SAFETY: both buffers have at least `n` bytes per rank; handles are of this job.
+            // SAFETY: both buffers have at least `n` bytes per rank; the handles belong to this
+            // job.
             || unsafe { (calls.alltoall)(from, n, byte, to, n, byte, comm) },
             // SAFETY: as above; `collective` returns only when the call is complete.
             |slot| unsafe { (calls.ialltoall)(from, n, byte, to, n, byte, comm, slot) },
@@ -178,8 +179,8 @@ impl MpiFabric {
         self.collective(
             "MPI_Alltoallv",
             hook,
-            // SAFETY: the blocks lie within their buffers, there is one for each rank; handles are
-            // of this job.
+            // SAFETY: the blocks lie within their buffers, there is one for each rank; the handles
+            // belong to this job.
             || unsafe { (calls.alltoallv)(from, n, at, byte, to, m, into, byte, comm) },
             // SAFETY: as above; `collective` returns only when the call is complete.
             |slot| unsafe { (calls.ialltoallv)(from, n, at, byte, to, m, into, byte, comm, slot) },
@@ -200,7 +201,8 @@ impl MpiFabric {
         self.collective(
             "MPI_Allgather",
             hook,
-            // SAFETY: `from` has `n` bytes and `to` as many per rank; handles are of this job.
+            // SAFETY: `from` has `n` bytes and `to` as many per rank; the handles belong to this
+            // job.
             || unsafe { (calls.allgather)(from, n, byte, to, n, byte, comm) },
             // SAFETY: as above; `collective` returns only when the call is complete.
             |slot| unsafe { (calls.iallgather)(from, n, byte, to, n, byte, comm, slot) },

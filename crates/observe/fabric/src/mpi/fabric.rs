@@ -9,17 +9,17 @@ use idlewave_units::{CpuSet, Rank};
 use std::ffi::c_int;
 use std::time::Duration;
 
-/// Turns after which a rank that shares its CPU yields it.
+/// Iterations of a wait after which a rank that shares its CPU yields it.
 const TURNS_BEFORE_YIELD: u32 = 64;
 /// The longest sleep of a rank that does not take part.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 
-/// This process as a rank of an MPI job. It stays on the thread that began it. Dropping it ends
-/// MPI; dropping it in a panic ends the whole job.
+/// This process as a rank of an MPI job. It stays on the thread that started it. Dropping it
+/// finalises MPI; dropping it in a panic ends the whole job.
 ///
-/// Collectives combine as the library does: the result is the same on all ranks and in every run
-/// with the same ranks in the same places, as the MPI standard recommends (4.1, 6.9.1) and the
-/// libraries in use do.
+/// The library does the reductions: the result is the same on all ranks and in every run with the
+/// same ranks in the same places, as the MPI standard recommends (4.1, 6.9.1) and the libraries in
+/// use do.
 #[derive(Debug)]
 pub struct MpiFabric {
     pub(super) job: Job,
@@ -28,7 +28,7 @@ pub struct MpiFabric {
     size: u32,
     pub(super) waits: Waits,
     waiting: Waiting,
-    /// Whether it is currently a world of chosen ranks.
+    /// Whether this is currently a world of chosen ranks.
     divided: bool,
 }
 
@@ -109,7 +109,7 @@ impl MpiFabric {
         self.check_rank(root)
     }
 
-    /// Waits for a request, calling the hook on every turn.
+    /// Waits for a request, calling the hook on every iteration.
     fn watch(&self, request: &Request, hook: &mut impl FnMut()) {
         let mut turn = 0_u32;
         while !request.test(&self.job) {
@@ -155,19 +155,19 @@ impl MpiFabric {
 
     fn start_barrier(&self) -> Result<Request, FabricError> {
         let mut slot = Slot::default();
-        // SAFETY: the communicator is one of this job, the slot is of this frame.
+        // SAFETY: the communicator belongs to this job, the slot to this frame.
         let result = unsafe { (self.job.calls.ibarrier)(self.communicator, &mut slot) };
         self.job.check("MPI_Ibarrier", result)?;
         Ok(Request::new(slot))
     }
 
-    /// Splits off the ranks that pass a place, which becomes their rank there; returns `None` on
-    /// those that pass none.
+    /// Splits off the ranks that pass a place, which becomes their rank in the new communicator;
+    /// returns `None` on the others.
     fn split(&self, place: Option<u32>) -> Result<Option<RawHandle>, FabricError> {
         let colour = place.map_or(self.job.abi.undefined, |_| 0);
         let key = place.unwrap_or(0) as c_int;
         let mut slot = Slot::default();
-        // SAFETY: the communicator is one of this job, the slot is of this frame.
+        // SAFETY: the communicator belongs to this job, the slot to this frame.
         let result =
             unsafe { (self.job.calls.comm_split)(self.communicator, colour, key, &mut slot) };
         self.job.check("MPI_Comm_split", result)?;
@@ -177,7 +177,7 @@ impl MpiFabric {
 
     fn free(&self, communicator: RawHandle) -> Result<(), FabricError> {
         let mut slot = Slot(communicator);
-        // SAFETY: the communicator was made by this object and nothing is under way on it.
+        // SAFETY: this object created the communicator, and nothing is under way on it.
         let result = unsafe { (self.job.calls.comm_free)(&mut slot) };
         self.job.check("MPI_Comm_free", result)
     }
@@ -185,7 +185,7 @@ impl MpiFabric {
     /// The lowest rank that shares memory with this one.
     fn leader(&self) -> Result<u32, FabricError> {
         let (job, mut slot) = (&self.job, Slot::default());
-        // SAFETY: handles are of this job, the slot is of this frame.
+        // SAFETY: the handles belong to this job, the slot to this frame.
         let result = unsafe {
             (job.calls.comm_split_type)(
                 self.communicator,
@@ -198,7 +198,7 @@ impl MpiFabric {
         job.check("MPI_Comm_split_type", result)?;
         let shared = job.handle_in(slot);
         let mut leader = self.rank.to_ne_bytes();
-        // SAFETY: the buffer is of this frame and has the four bytes that are given as its length.
+        // SAFETY: the buffer belongs to this frame and has the four bytes given as its length.
         let result = unsafe {
             (job.calls.bcast)(leader.as_mut_ptr().cast(), 4, job.handles.byte, 0, shared)
         };
@@ -218,12 +218,12 @@ impl Drop for EndIfUnwound<'_> {
     }
 }
 
-/// The number of elements of `of` bytes, as the `int` that MPI takes.
+/// The number of elements of `of` bytes in a buffer, as the `int` that MPI takes.
 pub(super) fn count(bytes: usize, of: usize) -> Result<c_int, FabricError> {
     c_int::try_from(bytes / of).map_err(|_| FabricError::TooLarge { bytes })
 }
 
-/// Bytes of a host name that ranks exchange.
+/// Bytes exchanged per host name.
 const HOST_BYTES: usize = 256;
 
 impl PointToPoint for MpiFabric {
@@ -361,7 +361,8 @@ impl Fabric for MpiFabric {
         self.divided = true;
         let waits = self.waits;
         let done = work(self);
-        // The ranks that slept wait as before, and blocking calls do not match non-blocking ones.
+        // The ranks that slept still have this setting, and blocking collectives do not match
+        // non-blocking ones.
         self.waits = waits;
         self.divided = false;
         (self.communicator, self.rank, self.size) = world;
@@ -372,7 +373,7 @@ impl Fabric for MpiFabric {
 
     fn barrier(&mut self, hook: &mut impl FnMut()) -> Result<(), FabricError> {
         if self.waits == Waits::Blocking {
-            // SAFETY: the communicator is one of this job.
+            // SAFETY: the communicator belongs to this job.
             let result = unsafe { (self.job.calls.barrier)(self.communicator) };
             return self.job.check("MPI_Barrier", result);
         }

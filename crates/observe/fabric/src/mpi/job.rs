@@ -22,7 +22,7 @@ pub enum ThreadLevel {
     Multiple,
 }
 
-/// Predefined handles as this library wants them passed.
+/// Predefined handles, in the form in which this library expects them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handles {
     pub world: RawHandle,
@@ -44,7 +44,7 @@ pub struct Job {
     pub(super) abi: &'static Abi,
     pub(super) handles: Handles,
     level: ThreadLevel,
-    /// Only the thread that initialised MPI calls it.
+    /// Keeps the job on the thread that initialised MPI.
     not_send: PhantomData<*const ()>,
 }
 
@@ -55,8 +55,8 @@ impl Job {
     /// Opens the library and initialises MPI.
     ///
     /// # Errors
-    /// No library is usable, this process has initialised MPI before, or the library does not know
-    /// the launcher that started the process together with others.
+    /// No library is usable, this process has initialised MPI before, or the library does not
+    /// recognise the launcher that started this process together with others.
     pub fn begin(search: &Search, level: ThreadLevel) -> Result<Self, FabricError> {
         let library = Library::open(search)?;
         let calls = Calls::of(&library)?;
@@ -96,7 +96,7 @@ impl Job {
         };
         job.initialise(level)?;
         let world = job.handles.world;
-        // SAFETY: both handles are predefined ones of this library, which is initialised.
+        // SAFETY: both are predefined handles of this library, which is initialised.
         let result = unsafe { (job.calls.comm_set_errhandler)(world, job.handles.errors_return) };
         job.check("MPI_Comm_set_errhandler", result)?;
         let (_, size) = job.place_in(world)?;
@@ -111,14 +111,14 @@ impl Job {
         let result = match self.wanted(level) {
             // SAFETY: MPI was not initialised before; null arguments are allowed since MPI-2.
             None => unsafe { (self.calls.init)(std::ptr::null_mut(), std::ptr::null_mut()) },
-            // SAFETY: as above, and `provided` is an int of this frame.
+            // SAFETY: as above, and `provided` is an int in this frame.
             Some(wanted) => unsafe {
                 let (none, no_arguments) = (std::ptr::null_mut(), std::ptr::null_mut());
                 (self.calls.init_thread)(none, no_arguments, wanted, &mut provided)
             },
         };
         self.check("MPI_Init", result)?;
-        // SAFETY: MPI is initialised, `provided` is an int of this frame.
+        // SAFETY: MPI is initialised, `provided` is an int in this frame.
         let result = unsafe { (self.calls.query_thread)(&mut provided) };
         self.check("MPI_Query_thread", result)?;
         self.level = match provided {
@@ -153,7 +153,7 @@ impl Job {
     pub fn abort(&self, code: i32) -> ! {
         // SAFETY: MPI is initialised as long as this object lives.
         unsafe { (self.calls.abort)(self.handles.world, code) };
-        // MPI_Abort makes only a best attempt; this rank ends in any case.
+        // MPI_Abort is only a best effort; this rank ends in any case.
         std::process::exit(code)
     }
 
@@ -184,7 +184,7 @@ impl Job {
 
     pub(super) fn class_of(&self, code: c_int) -> c_int {
         let mut class = code;
-        // SAFETY: `class` is an int of this frame.
+        // SAFETY: `class` is an int in this frame.
         unsafe { (self.calls.error_class)(code, &mut class) };
         class
     }
@@ -192,7 +192,7 @@ impl Job {
     /// This process's rank in a communicator, and the communicator's size.
     pub(super) fn place_in(&self, communicator: RawHandle) -> Result<(u32, u32), FabricError> {
         let (mut rank, mut size) = (0, 0);
-        // SAFETY: the communicator is one of this job, the ints are of this frame.
+        // SAFETY: the communicator belongs to this job, the ints to this frame.
         let result = unsafe { (self.calls.comm_rank)(communicator, &mut rank) };
         self.check("MPI_Comm_rank", result)?;
         // SAFETY: as above.
@@ -202,7 +202,7 @@ impl Job {
         Ok((rank as u32, size as u32))
     }
 
-    /// The handle that the library wrote into a slot, as it wants it passed.
+    /// The handle that the library wrote into a slot, in the form in which it expects handles.
     pub(super) fn handle_in(&self, slot: Slot) -> RawHandle {
         match self.abi.handle_size {
             4 => slot.0 as i32 as isize as usize,

@@ -2,7 +2,7 @@
 //!
 //! [`MpiFabric`] maps every operation of [`Fabric`](crate::Fabric) to one of MPI: point-to-point
 //! messages to `MPI_Isend` and `MPI_Irecv`, collectives to their non-blocking forms. Waits are
-//! loops over `MPI_Test`, so that the hook sees every turn; with
+//! loops over `MPI_Test`, so that the hook runs on every iteration; with
 //! [`Waits::Blocking`](crate::Waits::Blocking) they are the blocking calls.
 
 mod collectives;

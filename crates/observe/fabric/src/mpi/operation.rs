@@ -24,15 +24,15 @@ impl Request {
         }
     }
 
-    /// Makes progress on messages and returns whether the request is complete, now or earlier.
+    /// Makes progress on messages and returns whether the request is complete.
     #[inline]
     pub(super) fn test(&self, job: &Job) -> bool {
         if self.result.get().is_some() {
             return true;
         }
         let mut done = 0;
-        // SAFETY: the slot holds an active request of this job, the status has room for any
-        // family's.
+        // SAFETY: the slot holds an active request of this job, the status is large enough for any
+        // family.
         let result =
             unsafe { (job.calls.test)(self.slot.as_ptr(), &mut done, self.status.as_ptr()) };
         // An operation that failed is complete, whatever the flag says.
@@ -143,7 +143,7 @@ impl Receiving {
             "{length} bytes were received into {capacity}"
         );
         // SAFETY: the capacity was reserved when the receive was posted, and the library has
-        // written `length` bytes, not more than that.
+        // written `length` bytes, which is at most the capacity.
         unsafe { data.set_len(length) };
         Ok(Delivery { from, data })
     }
@@ -162,7 +162,7 @@ impl Receiving {
 
 fn count(job: &Job, status: &RawStatus) -> Result<usize, FabricError> {
     let mut bytes = 0;
-    // SAFETY: the status was filled by the library, the int is of this frame.
+    // SAFETY: the library filled the status, the int belongs to this frame.
     let result = unsafe { (job.calls.get_count)(status, job.handles.byte, &mut bytes) };
     job.check("MPI_Get_count", result)?;
     Ok(bytes.max(0) as usize)

@@ -1,10 +1,10 @@
-//! All that the network knows of one rank of one gang, in one region of memory without pointers.
+//! The entire network state of one rank of one gang, in one region of memory without pointers.
 //!
 //! A region holds a head, then for each peer the state of both ends, then for each peer the slots
 //! of its send ring and of its receive ring. The [`Layout`] determines every offset, so a region
 //! means the same wherever it lies: it can be copied, and its rings can lie in memory that several
-//! processes map. A message that comes before its receive waits in the receive ring and so is part
-//! of the context; what the library has taken out is in the memory of the process.
+//! processes map. A message that arrives before its receive is posted waits in the receive ring and
+//! so is part of the context; what the library has taken out is in the memory of the process.
 
 use super::channel::{ReceiveState, Receiver, Ring, SendState, Sender};
 use super::frame::{Link, MAX_PAYLOAD};
@@ -12,7 +12,7 @@ use super::words::Words;
 use super::{ChannelError, Phase};
 use bytemuck::{Pod, Zeroable};
 
-/// The smallest region that a layout is made for, bytes.
+/// The smallest region that can be laid out, bytes.
 pub const MIN_BYTES: usize = 16 << 10;
 /// The largest one, bytes.
 pub const MAX_BYTES: usize = 16 << 20;
@@ -44,7 +44,7 @@ pub enum ContextError {
     },
 }
 
-/// What each region begins with.
+/// The start of each region.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub(super) struct Head {
@@ -73,9 +73,9 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Lays out a region of at most `bytes` for a rank with `peers` peers, counting itself if it
-    /// sends to itself, and frames of `payload` bytes. The slots of each ring are the largest power
-    /// of two that fits, at most 2^15.
+    /// Lays out a region of at most `bytes` for a rank with `peers` peers (including itself if it
+    /// sends to itself) and frames of `payload` bytes. The number of slots per ring is the largest
+    /// power of two that fits, at most 2^15.
     ///
     /// # Errors
     /// The region or the frames are too small or too large.
@@ -117,7 +117,7 @@ impl Layout {
         self.payload
     }
 
-    /// Bytes of the whole region: what was asked for, rounded down to words.
+    /// Bytes of the whole region: what was requested, rounded down to words.
     pub fn bytes(&self) -> usize {
         self.bytes & !7
     }
@@ -143,7 +143,7 @@ impl Layout {
     }
 }
 
-/// Head and ends, as they lie in front of the rings.
+/// The head and the channel ends, which precede the rings.
 pub(super) fn ends(layout: Layout, front: &[u64]) -> (&Head, &[Pair]) {
     let (head, pairs) = front[..layout.rings() / 8].split_at(size_of::<Head>() / 8);
     (
@@ -152,8 +152,8 @@ pub(super) fn ends(layout: Layout, front: &[u64]) -> (&Head, &[Pair]) {
     )
 }
 
-/// Frames that went through a context since it began, repetitions not counted. Summed over all
-/// ranks of a gang, the two are equal exactly when nothing is in flight.
+/// Frames that have passed through a context, retransmissions not counted. Summed over all ranks of
+/// a gang, the two counts are equal exactly when nothing is in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Put on the network.
@@ -199,8 +199,8 @@ impl<'a> Context<'a> {
         Self::at(layout, front, Words::of(rings))
     }
 
-    /// The same, in two parts: what precedes the rings, and the rings, which may be in memory that
-    /// others use too.
+    /// The same, in two parts: what precedes the rings, and the rings, which may be in memory
+    /// shared with others.
     ///
     /// # Panics
     /// If one of them is shorter than its layout.
@@ -215,8 +215,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Makes a new context of `rank` in `gang` there; [`resume`](Self::resume) begins its first
-    /// epoch.
+    /// Creates a new context of `rank` in `gang` in `region`; [`resume`](Self::resume) starts its
+    /// first epoch.
     ///
     /// # Panics
     /// If the region is shorter than its layout.
@@ -301,7 +301,7 @@ impl<'a> Context<'a> {
         peers.all(|peer| pair(peer).is_some_and(Pair::is_drained))
     }
 
-    /// Begins, or goes on, in a later epoch.
+    /// Starts or resumes, in a later epoch.
     ///
     /// # Errors
     /// The epoch is not later than its own; nothing is changed.

@@ -11,10 +11,9 @@ use std::time::Duration;
 
 /// Above the tags of the other collectives.
 const BARRIER: Tag = Tag(Tag::RESERVED + 16);
-/// The most bytes of unexpected messages. A program with more is taken to be one that will never
-/// receive them.
+/// The most bytes of unexpected messages. A program with more is assumed never to receive them.
 const MOST_EARLY: usize = 1 << 30;
-/// Pause between the turns of a rank that takes no part.
+/// Pause between polls of a rank that does not participate.
 const ASLEEP: Duration = Duration::from_micros(100);
 /// Bytes of a host name: Linux allows 64.
 const NAME: usize = 64;
@@ -33,7 +32,7 @@ fn own_name() -> [u8; NAME] {
 pub struct NetctxFabric {
     port: RankPort,
     messages: Messages,
-    /// The ranks that take part, if not all do.
+    /// The participating ranks, if not all participate.
     chosen: Option<Chosen>,
 }
 
@@ -63,7 +62,7 @@ impl NetctxFabric {
         }
     }
 
-    /// One turn of a wait.
+    /// One iteration of a wait.
     fn wait(
         &mut self,
         of: usize,

@@ -75,7 +75,7 @@ impl Kind {
     }
 }
 
-/// All of a frame but its payload.
+/// A frame without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
     /// What the frame is.

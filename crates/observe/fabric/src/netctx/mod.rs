@@ -1,6 +1,6 @@
-//! User-level messages with network contexts, for gang switching: what the network knows of a rank
-//! is one region of memory, which can be put aside while another gang runs once its channels are
-//! drained.
+//! User-level messages with network contexts, for gang switching: the network state of a rank is
+//! one region of memory. Once its channels are drained, it can be put aside while another gang
+//! runs.
 //!
 //! A new implementation, over shared memory and UDP, of the idea of PM and SCore-D (Hori, Tezuka
 //! and Ishikawa 1998, "Highly Efficient Gang Scheduling Implementation", SC'98); written from the

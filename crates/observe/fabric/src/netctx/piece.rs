@@ -1,12 +1,12 @@
-//! Pieces of messages as frames of a channel carry them.
+//! Pieces of messages, as carried by the frames of a channel.
 
 use super::channel::Content;
 use crate::piece::{Header, Piece};
 
-/// In front of each piece: tag of its message (4 bytes) and length of the message (8).
+/// Bytes in front of each piece: the tag (4) and the length (8) of its message.
 pub(super) const PREFIX: usize = 12;
 
-/// What is in front of a piece.
+/// The prefix of a piece.
 pub(super) fn prefix(tag: u32, message: u64) -> [u8; PREFIX] {
     let mut prefix = [0; PREFIX];
     prefix[..4].copy_from_slice(&tag.to_le_bytes());
@@ -14,7 +14,7 @@ pub(super) fn prefix(tag: u32, message: u64) -> [u8; PREFIX] {
     prefix
 }
 
-/// Reads the prefix of a piece in its frame; `None` if the frame is not one of ours, though its
+/// Reads the prefix of a piece in its frame; `None` if the frame is too short for one, although its
 /// checksum is right.
 pub(super) fn header(frame: &Content<'_>) -> Option<Header> {
     let [a, b, c, d, message @ ..] = frame.first::<PREFIX>()?;

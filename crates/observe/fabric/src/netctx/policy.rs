@@ -2,9 +2,9 @@
 //! before and after.
 //!
 //! All three switch the same contexts, so their times are comparable. One copies the whole region
-//! (SCore-D's first way), one only what is in use (as ParPar copies only valid packets; Etsion and
-//! Feitelson 2001), and one gives every gang a region, so that one word says which is meant
-//! (SCore-D, SC'98).
+//! (SCore-D's first method), one copies only what is in use (as ParPar copies only valid packets;
+//! Etsion and Feitelson 2001), and one gives every gang a region of its own, so that one word
+//! selects the active one (SCore-D, SC'98).
 
 use super::channel::Ring;
 use super::context::{Layout, ends};
@@ -25,7 +25,7 @@ impl Policy {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Whole, Self::Valid, Self::Resident];
 
-    /// Replaces `saved` with what must be restored of the context in a region; the region is at
+    /// Replaces `saved` with what is needed to restore the context in a region; the region is at
     /// least as long as its layout.
     pub fn save(self, layout: Layout, region: &mut [u64], saved: &mut Vec<u64>) {
         let (front, rings) = region.split_at_mut(layout.rings() / 8);
@@ -38,8 +38,8 @@ impl Policy {
         self.restore_parts(layout, front, Words::of(rings), saved);
     }
 
-    /// [`save`](Self::save) of a context in two parts: what precedes its rings, and everything
-    /// behind.
+    /// [`save`](Self::save) of a context in two parts: what precedes its rings, and everything from
+    /// there on.
     pub(super) fn save_parts(
         self,
         layout: Layout,

@@ -1,5 +1,5 @@
-//! Sends one rank's frames to its peers, and repeats what gets no answer: frames go between its
-//! context and a transport. It never blocks and reads no clock.
+//! Moves one rank's frames between its context and a transport, and retransmits what gets no
+//! answer. Never blocks and reads no clock.
 
 use super::Phase;
 use super::context::Context;
@@ -7,38 +7,38 @@ use super::frame::Header;
 use super::transport::Transport;
 use idlewave_units::Nanos;
 
-/// The limit of a timer's backoff, as a multiple of its first length.
+/// The limit of a timer's backoff, as a multiple of its initial length.
 const PATIENCE: u32 = 8;
-/// The most frames sent to one peer in one turn: other peers get theirs too, and what is heard
+/// The most frames sent to one peer in one turn: other peers must get their turn, and what arrives
 /// meanwhile may change what to send.
 const AT_ONCE: u32 = 64;
 
-/// Frames that a node has seen since it began.
+/// Frames that a node has seen since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Given to the transport, including repetitions and answers.
+    /// Given to the transport, including retransmissions and answers.
     pub sent: u64,
-    /// Taken by the active context.
+    /// Accepted by the active context.
     pub taken: u64,
     /// Dropped: damaged, or not frames at all.
     pub damaged: u64,
     /// Dropped: of another gang or epoch, overtaken, or for another rank.
     pub foreign: u64,
-    /// Time-outs: no answer came, and frames were repeated.
+    /// Time-outs: no answer came, and frames were retransmitted.
     pub timeouts: u64,
 }
 
-/// The timer of the answer that one peer owes.
+/// The timer for the answer that one peer owes.
 #[derive(Clone, Copy, Debug)]
 struct Timer {
     due: Nanos,
     times: u32,
-    /// What the channel had heard when it was set.
+    /// What the sender had heard when the timer was set.
     mark: (u32, u32, Phase),
 }
 
 /// State outside the context. It belongs to the process that moves frames and is lost with it,
-/// which costs only repetitions.
+/// which costs only retransmissions.
 #[derive(Debug)]
 pub(super) struct Talk {
     timeout: Nanos,
@@ -57,12 +57,12 @@ impl Talk {
         }
     }
 
-    /// A new epoch has begun: nothing was sent in it yet.
+    /// A new epoch has started: nothing has been sent in it yet.
     pub(super) fn reset(&mut self) {
         self.timers.fill(None);
     }
 
-    /// When something must be repeated; `None` if everything was answered.
+    /// When something must be retransmitted; `None` if everything has been answered.
     pub(super) fn due(&self) -> Option<Nanos> {
         self.timers.iter().flatten().map(|timer| timer.due).min()
     }
@@ -72,8 +72,8 @@ impl Talk {
         self.waiting.iter().any(|frame| !frame.is_empty())
     }
 
-    /// Sends to a peer, which is on node `to`, what there is to send, as far as the transport has
-    /// room, and repeats what was not answered in time.
+    /// Sends what there is for a peer, which is on node `to`, as far as the transport has room, and
+    /// retransmits what was not answered in time.
     pub(super) fn speak(
         &mut self,
         context: &mut Context<'_>,
@@ -139,8 +139,8 @@ impl Talk {
     }
 }
 
-/// Passes a frame to the context whose rank it is for; false if it is of none of its channels in
-/// its epoch.
+/// Passes a frame to the context of the rank that it is for; false if it belongs to none of the
+/// context's channels in the current epoch.
 pub(super) fn hear(context: &mut Context<'_>, header: &Header, payload: &[u8]) -> bool {
     // The ends know their links and refuse all others.
     if header.kind.is_answer() {

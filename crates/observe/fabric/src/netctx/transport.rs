@@ -1,5 +1,5 @@
-//! What carries frames between nodes, well or badly. Any transport may lose, double, reorder or
-//! damage a frame; channels put that right.
+//! What carries frames between nodes. Any transport may lose, duplicate, reorder or damage a frame;
+//! channels recover from that.
 
 use super::frame::{HEADER_BYTES, MAX_PAYLOAD};
 use crate::mailbox::{Ends, Mailboxes, SLOT_BYTES};
@@ -20,15 +20,16 @@ pub trait Transport: Send {
     /// does not promise that the frame arrives.
     fn send(&mut self, to: u32, frame: &[u8]) -> bool;
 
-    /// Replaces the content of `frame` with the next frame that has come; false if none has.
+    /// Replaces the content of `frame` with the next frame that has arrived; false if none has.
     fn receive(&mut self, frame: &mut Vec<u8>) -> bool;
 
-    /// A descriptor that is readable once a frame has come; `None` if the transport must be polled.
+    /// A descriptor that is readable once a frame has arrived; `None` if the transport must be
+    /// polled.
     fn descriptor(&self) -> Option<RawFd> {
         None
     }
 
-    /// Whether a frame can ever come.
+    /// Whether a frame can ever arrive.
     fn brings(&self) -> bool {
         true
     }
@@ -61,7 +62,7 @@ impl<T: Transport> Transport for Option<T> {
 /// Between threads of one process, through rings in the memory that they share.
 pub struct Memory {
     ends: Ends,
-    /// The node to ask first; it rotates.
+    /// The node to poll first; it rotates.
     next: u32,
 }
 
@@ -126,8 +127,8 @@ impl Addresses {
     }
 }
 
-/// Over UDP. Frames from addresses of no node are dropped. Senders are not authenticated otherwise:
-/// on a network where others can send, wrap this in a transport that does so.
+/// Over UDP. Frames from unknown addresses are dropped. Senders are not authenticated otherwise: on
+/// a network where others can send, wrap this in a transport that authenticates.
 pub struct Udp {
     socket: UdpSocket,
     nodes: Addresses,
@@ -147,8 +148,8 @@ impl Udp {
         Self::with_addresses(socket, addresses)
     }
 
-    /// From this node's socket and addresses that may come later. What goes to a node without an
-    /// address is lost.
+    /// From this node's socket and addresses, which may become known later. Frames to a node
+    /// without an address are lost.
     ///
     /// # Errors
     /// The socket cannot be made non-blocking.
@@ -177,12 +178,11 @@ impl Udp {
     }
 }
 
-/// Bytes that may wait in a socket while its reader is not scheduled. What comes beyond that is
-/// lost and sent again after a time-out.
+/// Bytes that may wait in a socket while its reader is not scheduled. Anything beyond that is lost
+/// and retransmitted after a time-out.
 const ROOM: libc::c_int = 4 << 20;
 
-/// Asks for that much; only with CAP_NET_ADMIN does the system grant more than its limit
-/// (socket(7)).
+/// Asks for [`ROOM`]; the system grants more than its limit only with CAP_NET_ADMIN (socket(7)).
 fn make_room(socket: &UdpSocket) {
     let room = ROOM;
     let length = size_of_val(&room) as libc::socklen_t;
@@ -206,14 +206,14 @@ impl Transport for Udp {
             return true;
         };
         match self.socket.send_to(frame, address) {
-            // Any other failure is a loss, as may happen in transit.
+            // Any other failure counts as a loss in transit.
             Err(error) => error.kind() != ErrorKind::WouldBlock,
             Ok(_) => true,
         }
     }
 
     fn receive(&mut self, frame: &mut Vec<u8>) -> bool {
-        // Errors are those of earlier sends. The loop is bounded: the next call follows soon.
+        // Errors belong to earlier sends. The loop is bounded: the next call follows soon.
         for _ in 0..16 {
             match self.socket.recv_from(&mut self.buffer) {
                 Ok((length, from)) if self.nodes.has(&from) => {
@@ -240,7 +240,7 @@ pub struct Misdeeds {
     pub lose: u32,
     /// Sends it twice.
     pub double: u32,
-    /// Holds it back until later ones have gone.
+    /// Holds it back until later ones have been sent.
     pub delay: u32,
     /// Changes one bit of it.
     pub damage: u32,

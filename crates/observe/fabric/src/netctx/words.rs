@@ -1,10 +1,10 @@
 //! Words of memory that other processes, trusted or not, may change at any moment: loaded and
 //! stored one by one, never borrowed.
 //!
-//! A `&[u8]` promises the compiler that nobody writes there, so it may load a length again after
-//! the check. Here a word is loaded once, into the caller's own memory, and checked there. Loads
-//! and stores are relaxed atomics, plain moves on every processor; the marks and the gate order
-//! them.
+//! A `&[u8]` promises the compiler that nobody writes there, so the compiler may load a length
+//! again after the check. Here a word is loaded once, into the caller's own memory, and checked
+//! there. Loads and stores are relaxed atomics, plain moves on every processor; the marks and the
+//! gate provide the ordering.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -31,11 +31,11 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Words in memory that others use too.
+    /// Words in memory shared with others.
     ///
     /// # Safety
-    /// `count` words from `begin` on stay mapped for `'a`, and nobody in this process has a
-    /// reference to them other than to atomics.
+    /// `count` words from `begin` on stay mapped for `'a`, and this process refers to them only as
+    /// atomics.
     pub(super) unsafe fn at(begin: NonNull<u64>, count: usize) -> Self {
         Self {
             begin,
@@ -65,7 +65,7 @@ impl<'a> Words<'a> {
     }
 
     fn all(self) -> &'a [AtomicU64] {
-        // SAFETY: `count` words stay mapped for 'a, aligned, and are atomics to everybody.
+        // SAFETY: `count` aligned words stay mapped for 'a, and everyone accesses them as atomics.
         unsafe { std::slice::from_raw_parts(self.begin.cast().as_ptr(), self.count) }
     }
 
@@ -84,7 +84,7 @@ impl<'a> Words<'a> {
         to.extend(self.all().iter().map(|word| word.load(Ordering::Relaxed)));
     }
 
-    /// Copies `from` over the first words, as far as both reach.
+    /// Copies `from` over the first words, up to the length of the shorter.
     pub(super) fn fill(self, from: &[u64]) {
         for (word, value) in self.all().iter().zip(from) {
             word.store(*value, Ordering::Relaxed);
@@ -100,7 +100,7 @@ impl<'a> Words<'a> {
         let (first, within) = (skip / WORD, skip % WORD);
         let words = self.all();
         to.reserve(length + WORD);
-        // The first word from its middle on, then whole ones.
+        // The rest of the first word, then whole ones.
         let head = words[first].load(Ordering::Relaxed).to_ne_bytes();
         let front = length.min(WORD - within);
         to.extend_from_slice(&head[within..within + front]);
@@ -124,8 +124,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Stores the parts one behind the other from the first word on; zeros fill the rest of the
-    /// last word.
+    /// Stores the parts one after the other from the first word on; zeros fill the rest of the last
+    /// word.
     ///
     /// # Panics
     /// If there is no room for them.

@@ -1,4 +1,4 @@
-//! Both ends of a channel with their rings, as tests of channels use them.
+//! Both ends of a channel with their rings, for tests of channels.
 
 use idlewave_fabric::netctx::Link;
 use idlewave_fabric::netctx::channel::{ReceiveState, Receiver, Ring, SendState, Sender};

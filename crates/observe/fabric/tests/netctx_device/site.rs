@@ -47,7 +47,7 @@ pub struct RankProcess {
 
 impl Drop for RankProcess {
     fn drop(&mut self) {
-        // It lives only if a test failed.
+        // It is still alive only if a test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -102,7 +102,7 @@ impl<T: Transport + 'static> Site<T> {
         }
     }
 
-    /// Stops, drains, switches and resumes; every 16th switch is given up after the stop.
+    /// Stops, drains, switches and resumes; every 16th switch is abandoned after the stop.
     pub fn switch(&mut self, to: u32) {
         self.epoch = self.epoch.max(1) + 1;
         let epoch = self.epoch;
@@ -200,8 +200,8 @@ pub fn end(ranks: &mut [RankProcess]) -> Vec<String> {
 
 const ROUNDS: u64 = 150;
 
-/// Exchanges random messages between all pairs and checks each: all come, whole, once, in order.
-/// Prints a checksum over all of them.
+/// Exchanges random messages between all pairs and checks that each arrives whole, exactly once and
+/// in order. Prints a checksum over all of them.
 pub fn talk<F: Fabric>(fabric: &mut F) {
     let (own, size) = (u64::from(fabric.rank().get()), u64::from(fabric.size()));
     let message = |from: u64, to: u64, round: u64| {

@@ -1,11 +1,11 @@
-//! The trace event format of Chrome: JSON that many viewers open.
+//! Chrome's trace event format: JSON that many viewers open.
 //!
-//! Times are in microseconds there. They are written as decimals with three digits, so that nanoseconds
-//! survive, and count from the start of the run: as binary floating point, which most readers use, they
-//! are then exact to the nanosecond for 50 days. Everything is a slice: threads on their CPUs (the idle
-//! task is a gap), interrupts beside them, and the tracks that [`view`] draws. Rows of a viewer are
-//! threads of processes there, so groups and tracks are numbered as such; thread numbers of the run are
-//! among the details.
+//! The format's times are in microseconds. They are written as decimals with three digits, so that
+//! nanoseconds survive, and count from the start of the run: most readers turn them into doubles,
+//! which are then exact to the nanosecond for 50 days. Everything is a slice: threads on their CPUs
+//! (the idle task is a gap), interrupts beside them, and the tracks that [`view`] draws. Rows of a
+//! viewer are threads of processes, so groups and tracks are numbered as such; the run's thread
+//! numbers are among the details.
 //!
 //! Source: "Trace Event Format", Google, 2016.
 
@@ -25,7 +25,7 @@ use std::fmt::Write;
 /// Writes a run in Chrome's trace event format.
 ///
 /// # Errors
-/// The run cannot be read, the file cannot be written, or the user asked for an end.
+/// The run cannot be read, the file cannot be written, or the user asked to stop.
 pub fn write(job: &Job<'_>) -> Result<Export, ExportError> {
     let findings = job.run.findings()?;
     let names = Names::of(job.run, findings.as_ref())?;
@@ -186,7 +186,7 @@ struct Chrome<'a> {
     /// The event under construction.
     line: String,
     events: u64,
-    /// About as many will be written.
+    /// Estimate of the number of events.
     total: u64,
 }
 
@@ -198,7 +198,7 @@ impl Chrome<'_> {
         text(&mut self.line, &manifest.idlewave);
         self.line += ",\"command\":";
         text(&mut self.line, &manifest.command.join(" "));
-        // As text: a number would lose its last digits in readers with floating point.
+        // As text: a reader that uses floating point would lose the last digits of a number.
         let _ = write!(self.line, ",\"origin_ns\":\"{}\"", self.origin_ns);
         self.line += "},\n\"traceEvents\":[";
         self.out.write(self.line.as_bytes())
@@ -216,7 +216,7 @@ impl Chrome<'_> {
         self.out.write(self.line.as_bytes())
     }
 
-    /// Begins an event of this phase; `time_ns` is absolute.
+    /// Starts an event of this phase; `time_ns` is absolute.
     fn open(&mut self, phase: char, (group, lane): (u64, u64), time_ns: u64) {
         self.line.clear();
         let _ = write!(
@@ -289,7 +289,7 @@ impl Canvas for Chrome<'_> {
                 Flow::End(id) => ('f', id),
             };
             self.open(phase, at, slice.begin_ns);
-            // Arrows end at the slice around them, as they begin.
+            // Arrows end at the slice around them, just as they start there.
             let _ = write!(
                 self.line,
                 ",\"id\":{id},\"cat\":\"delay\",\"name\":\"delay\",\"bp\":\"e\"}}"
@@ -305,7 +305,7 @@ fn micros(out: &mut String, ns: u64) {
     let _ = write!(out, "{}.{:03}", ns / 1000, ns % 1000);
 }
 
-/// A JSON string (RFC 8259). Names come from strangers.
+/// A JSON string (RFC 8259). Names are untrusted input.
 fn text(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {

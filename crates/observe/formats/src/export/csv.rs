@@ -1,7 +1,7 @@
 //! Every table of a run as a CSV file (RFC 4180, lines end with a line feed).
 //!
-//! The first line has the names of the columns. Numbers are exact; a cell without a value is
-//! empty, a text without characters is `""`.
+//! The first line has the column names. Numbers are exact; a cell without a value is empty, an
+//! empty text is `""`.
 
 use crate::export::out::{Output, number};
 use crate::export::tables::{self, TableFile};
@@ -49,7 +49,7 @@ impl TableFile for Csv {
     }
 }
 
-/// Appends one cell. Tables of a run have no other types than these.
+/// Appends one cell. A run's tables have only these types.
 fn cell(text: &mut Vec<u8>, column: &dyn Array, row: usize) {
     if column.is_null(row) {
         return;
@@ -64,7 +64,7 @@ fn cell(text: &mut Vec<u8>, column: &dyn Array, row: usize) {
             text.extend_from_slice(if value { b"true" } else { b"false" });
         }
         DataType::Utf8 => quoted(text, column.as_string::<i32>().value(row)),
-        // A later type is at least not lost.
+        // A type added later is at least not lost.
         _ => {
             let _ = write!(text, "{:?}", column.slice(row, 1));
         }

@@ -19,7 +19,7 @@ pub enum ExportError {
         /// Why.
         source: io::Error,
     },
-    /// Something is in the place of a file or directory of the export.
+    /// A file or directory of the export exists already.
     #[error("write {}: it already exists", .0.display())]
     Exists(PathBuf),
     /// The tools that read the format refuse a file of this name.
@@ -29,7 +29,7 @@ pub enum ExportError {
         path: PathBuf,
         /// Why, in words.
         reason: &'static str,
-        /// A name that would do.
+        /// A name that the tools accept.
         instead: PathBuf,
     },
     /// The run lacks what the format is about.
@@ -45,18 +45,18 @@ pub enum ExportError {
     Library {
         /// The format's name.
         format: &'static str,
-        /// Why not, in the words of the system.
+        /// The system's error message.
         why: String,
         /// The packages that have it.
         package: &'static str,
     },
-    /// The user asked for an end.
+    /// The user asked to stop.
     #[error("export the run: interrupted")]
     Interrupted,
 }
 
 impl ExportError {
-    /// An error of writing `path`.
+    /// An error in writing `path`.
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }

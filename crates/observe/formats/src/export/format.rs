@@ -73,7 +73,7 @@ impl Format {
         }
     }
 
-    /// What is appended to the name of a run for the output: a file, or a directory where the
+    /// Suffix that turns the name of a run into that of the output: a file, or a directory if the
     /// format has several files.
     pub const fn ending(self) -> &'static str {
         match self {
@@ -95,14 +95,14 @@ impl Format {
         all.find(|format| format.name() == name)
     }
 
-    /// Where the run in this directory is exported to if nothing else is asked for: beside it.
+    /// Where the run in this directory is exported to by default: beside it.
     pub fn place(self, run: &Path) -> PathBuf {
         let mut name = run.file_name().unwrap_or("run".as_ref()).to_owned();
         name.push(self.ending());
         run.with_file_name(name)
     }
 
-    /// The files and directories that an export to `output` makes.
+    /// The files and directories that an export to `output` creates.
     ///
     /// # Errors
     /// The tools that read the format refuse a file of this name.
@@ -113,11 +113,11 @@ impl Format {
         }
     }
 
-    /// Exports a run. After an error nothing of the export is left.
+    /// Exports a run. After an error, nothing of the export is left.
     ///
     /// # Errors
-    /// The run cannot be read, a file cannot be written or is there already, the run has nothing
-    /// for this format, or the user asked for an end.
+    /// The run cannot be read, a file cannot be written or exists already, the run has nothing for
+    /// this format, or the user asked to stop.
     pub fn write(self, job: &Job<'_>) -> Result<Export, ExportError> {
         let places = self.places(job.output)?;
         if let Some(there) = places.iter().find(|p| fs::symlink_metadata(p).is_ok()) {
@@ -125,8 +125,8 @@ impl Format {
         }
         let written = self.write_new(job);
         if written.is_err() {
-            // Half an export would pass for a whole one. That something cannot be removed matters
-            // less than why the export failed.
+            // Half an export would pass for a whole one. A failed removal matters less than why the
+            // export failed.
             for place in &places {
                 let _ = match place.is_dir() {
                     true => fs::remove_dir_all(place),

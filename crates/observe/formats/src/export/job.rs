@@ -11,14 +11,14 @@ pub struct Job<'a> {
     pub run: &'a RunReader,
     /// The file to write; formats of several files derive their names from it.
     pub output: &'a Path,
-    /// Becomes true when the user asks for an end.
+    /// Becomes true when the user asks to stop.
     pub stop: &'a AtomicBool,
-    /// Called with the share of the work that is done, 0..=1.
+    /// Called with the share of the work done so far, 0..=1.
     pub progress: &'a dyn Fn(f64),
 }
 
 impl Job<'_> {
-    /// An error once the user asked for an end.
+    /// An error once the user has asked to stop.
     pub fn go_on(&self) -> Result<(), ExportError> {
         // The flag carries no data, so no ordering is needed.
         match self.stop.load(Ordering::Relaxed) {

@@ -1,8 +1,8 @@
 //! The kernel's view of a run as the kernel would have recorded it: CPU by CPU, in order of time.
 //!
 //! The tables of a recording are ordered by CPU and time and are read side by side, a batch of each
-//! at a time. Where a table is ordered otherwise (a simulated run, records of perf, migrations), some
-//! CPUs are taken at once, so that no more than [`MOST_ROWS`] of its rows are in memory.
+//! at a time. If a table is in another order (a simulated run, records of perf, migrations), CPUs
+//! are processed in groups, so that no more than [`MOST_ROWS`] of such rows are in memory.
 //! [`RunReader::in_order`] would not do: it gives the rows of all CPUs in one order of time.
 
 use crate::export::ExportError;
@@ -14,10 +14,10 @@ use idlewave_run::{Ledger, RunError, RunReader, Table, TableReader};
 use idlewave_units::{Cpu, NodeId, Pid};
 use std::collections::BTreeMap;
 
-/// Most rows of unordered tables in memory, unless one CPU alone has more.
+/// Most rows of unordered tables in memory, unless a single CPU has more.
 const MOST_ROWS: u64 = 4 << 20;
 
-/// Enters rows that are not certain: viewers do not tell them from others.
+/// Enters uncertain rows: viewers do not distinguish them from others.
 pub(crate) fn enter_inferred(losses: &mut Ledger, what: &str, count: u64) {
     losses.enter(
         format!("{what} whose start or end was inferred"),
@@ -33,23 +33,23 @@ pub(crate) type Place = (NodeId, Cpu);
 /// What happened on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// It passed from one thread to another. `None` where no record says who had it.
+    /// The CPU passed from one thread to another. `None` if no record says which thread had it.
     Switch {
         /// Who left it and why.
         prev: Option<(Pid, EndReason)>,
         /// Who got it.
         next: Option<Pid>,
     },
-    /// An interruption began. The source is a row of `sources`.
+    /// An interruption started. The source is a row of `sources`.
     Enter { source: u32, ends_ns: u64 },
-    /// It ended.
+    /// An interruption ended.
     Leave { source: u32, began_ns: u64 },
     /// A thread was woken.
     Wake { pid: Pid, target: Cpu },
     /// A thread was moved from this CPU.
     Migrate { pid: Pid, to: Cpu },
-    /// The thread that ran entered the kernel by a system call, or returned from one. `None` where a
-    /// tracer had cancelled the call.
+    /// The running thread entered the kernel by a system call, or returned from one. The number is
+    /// `None` if a tracer had cancelled the call.
     Syscall { number: Option<u32>, returned: bool },
 }
 
@@ -58,12 +58,12 @@ pub(crate) enum What {
 pub(crate) struct Happened {
     pub(crate) place: Place,
     pub(crate) time_ns: u64,
-    /// The thread that ran, if known.
+    /// The running thread, if known.
     pub(crate) by: Option<Pid>,
     pub(crate) what: What,
 }
 
-/// Calls `visit` with all that happened, and returns how many bursts and interrupts are not certain.
+/// Calls `visit` with all that happened, and returns the number of uncertain bursts and interrupts.
 pub(crate) fn for_each(
     run: &RunReader,
     visit: &mut dyn FnMut(Happened) -> Result<(), ExportError>,
@@ -251,7 +251,7 @@ impl OnCpu for Syscalls {
     }
 }
 impl OnCpu for Migrations {
-    /// The CPU on which it was recorded is not in the table.
+    /// By the CPU that the thread left: the CPU on which the row was recorded is not in the table.
     fn key(row: &Migration) -> (Place, u64) {
         ((row.node, row.from), row.time_ns)
     }
@@ -266,13 +266,13 @@ struct Feed<T: Table> {
 enum Rows<T: Table> {
     /// The table is in this order.
     Ordered(Stream<T>),
-    /// Rows of some CPUs, the last one first.
+    /// Rows of some CPUs, the last row first.
     Loaded(Vec<T::Row>),
 }
 
 impl<T: OnCpu> Feed<T> {
-    /// Begins with a table and adds its CPUs to `places`, each with the number of rows that must be
-    /// in memory for it.
+    /// Opens a table and adds its CPUs to `places`, each with the number of rows that must be in
+    /// memory for it.
     fn of(run: &RunReader, places: &mut BTreeMap<Place, u64>) -> Result<Self, RunError> {
         let mut ordered = true;
         let mut before = None;

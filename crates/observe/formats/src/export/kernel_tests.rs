@@ -111,7 +111,7 @@ fn the_events_of_a_cpu_come_in_the_order_in_which_the_kernel_recorded_them() {
     let interrupts = vec![
         interrupt(1, (2, 10), 0),
         interrupt(2, (4, 10), 1),
-        // A point, when the one before ends.
+        // A point in time, at the end of the one before.
         interrupt(3, (10, 10), 0),
         interrupt(1, (45, 50), 0),
     ];

@@ -1,8 +1,8 @@
-//! OTF2 archives, written by the library of OTF2 itself where it is installed.
+//! OTF2 archives, written by OTF2's own library if it is installed.
 //!
 //! Each thread of a rank, and of a recorded program without MPI, is a location; ranks and processes
 //! are groups of locations, hosts are nodes of the system tree. Times are nanoseconds of the run.
-//! The library writes the anchor, without which nothing can be opened, when all else is written.
+//! The library writes the anchor file last; without it, nothing can be opened.
 //!
 //! ```text
 //! library      the functions of the library
@@ -46,7 +46,7 @@ use std::fs;
 use std::path::Path;
 use survey::Survey;
 
-/// Records between two looks at the stop flag.
+/// Records between two checks of the stop flag.
 const LOOK: u64 = 1 << 16;
 
 /// Writes an archive into the directory that the job names.
@@ -89,7 +89,7 @@ fn gather(job: &Job<'_>) -> Result<Gathered, ExportError> {
     Ok(gathered)
 }
 
-/// Writes the events of all locations, and returns their numbers.
+/// Writes the events of all locations, and returns how many each has.
 fn events(
     job: &Job<'_>,
     archive: &Archive<'_>,
@@ -97,7 +97,7 @@ fn events(
 ) -> Result<Vec<u64>, ExportError> {
     let records = std::mem::replace(&mut gathered.records, Sorter::new(job.output));
     let (all, mut done) = (records.len().max(1), 0);
-    // `None` where no file was written.
+    // `None` if no file was written.
     let mut counts = vec![None; gathered.survey.locations.len()];
     let mut total = Ended::default();
     let mut lane: Option<(u32, Lane<'_>)> = None;
@@ -145,7 +145,7 @@ fn events(
     Ok(counts.into_iter().map(Option::unwrap_or_default).collect())
 }
 
-/// Enters regions that do not lie within each other as those of an archive must.
+/// Enters regions that are not nested as those of an archive must be.
 fn not_nested(losses: &mut Ledger, total: &Ended) {
     for (what, count, consequence) in [
         (
@@ -173,7 +173,7 @@ fn not_nested(losses: &mut Ledger, total: &Ended) {
     }
 }
 
-/// Enters what no record of OTF2 can hold, or this export leaves out.
+/// Enters what OTF2 has no records for, or what this export leaves out.
 fn not_exported(job: &Job<'_>, gathered: &mut Gathered) {
     let no_records = "an archive has no records for them";
     let lost: [(&str, &[&str], &str); 5] = [
@@ -218,7 +218,7 @@ fn not_exported(job: &Job<'_>, gathered: &mut Gathered) {
     );
 }
 
-/// The files of the archive, the one to open first.
+/// The files of the archive, starting with the one to open.
 fn files_of(
     output: &Path,
     gathered: &Gathered,

@@ -1,4 +1,4 @@
-//! A file of an export: written beside its place, and put there once it is complete.
+//! A file of an export: written beside its destination, and moved there once it is complete.
 
 use crate::export::{ExportError, Written};
 use idlewave_sys::files::Replacement;
@@ -12,7 +12,8 @@ const PIECE: usize = 1 << 20;
 pub(crate) struct Output {
     path: PathBuf,
     file: Replacement,
-    /// Text that is not in the file yet; whoever appends to it calls [`Output::pass_on`] now and then.
+    /// Text that is not in the file yet. Code that appends to it calls [`Output::pass_on`] now and
+    /// then.
     pub(crate) text: Vec<u8>,
     bytes: u64,
 }
@@ -33,7 +34,7 @@ impl Output {
         self.pass_on()
     }
 
-    /// Writes the text to the file if there is much of it.
+    /// Writes the text to the file once there is a whole piece.
     pub(crate) fn pass_on(&mut self) -> Result<(), ExportError> {
         match self.text.len() < PIECE {
             true => Ok(()),

@@ -126,7 +126,7 @@ fn gather_kernel(
     states.finish(records)
 }
 
-/// What the format has no record for.
+/// Enters what the format has no record for.
 fn not_exported(job: &Job<'_>, export: &mut Export) -> Result<(), ExportError> {
     let tables = &job.run.manifest().tables;
     let rows = |name: &str| {

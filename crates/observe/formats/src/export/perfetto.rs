@@ -1,11 +1,11 @@
 //! Perfetto's trace format: the kernel's view as the scheduler's own events, everything else as slices
 //! on tracks of their own.
 //!
-//! A trace is a sequence of packets, in any order: the viewer sorts all events by time, and those of
-//! equal time stay in the order of the file. Every time is in nanoseconds of the run's clock, which
-//! passes for the trace's default clock. The kernel's view of nodes other than node 0 carries the
-//! node's number as that of a machine; tracks belong to no machine, so that arrows lead from node to
-//! node.
+//! A trace is a sequence of packets, in any order: the viewer sorts all events by time, and events
+//! with equal times keep the order of the file. Every time is in nanoseconds of the run's clock,
+//! which is passed off as the trace's default clock. The kernel's view of nodes other than node 0
+//! carries the node's number as that of a machine; tracks belong to no machine, so that arrows can
+//! lead from node to node.
 //!
 //! Source: `protos/perfetto/trace/` in Perfetto's repository, whose numbers never change.
 
@@ -23,7 +23,7 @@ use trace::Trace;
 /// Writes a run as a Perfetto trace.
 ///
 /// # Errors
-/// The run cannot be read, the file cannot be written, or the user asked for an end.
+/// The run cannot be read, the file cannot be written, or the user asked to stop.
 pub fn write(job: &Job<'_>) -> Result<Export, ExportError> {
     let findings = job.run.findings()?;
     let names = Names::of(job.run, findings.as_ref())?;

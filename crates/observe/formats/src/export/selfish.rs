@@ -15,7 +15,7 @@ use idlewave_units::{Cpu, NodeId, Pid};
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-/// What one CPU lost: when it was watched, and the detours as begin and end, in any order.
+/// What one CPU lost: when it was watched, and the detours as start and end, in any order.
 struct Lost {
     begin: u64,
     end: u64,
@@ -151,7 +151,7 @@ fn recorded(job: &Job<'_>, export: &mut Export) -> Result<Vec<(PathBuf, Lost)>, 
     Ok(by_cpu.into_iter().map(named).collect())
 }
 
-/// Writes the detours of a CPU and returns their number. Starts count from when it was watched.
+/// Writes the detours of a CPU and returns their number. Times count from the start of watching.
 fn lines(out: &mut Output, mut lost: Lost) -> Result<u64, ExportError> {
     lost.detours.sort_unstable();
     let head = format!(

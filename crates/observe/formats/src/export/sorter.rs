@@ -1,5 +1,5 @@
-//! Sorts any number of records by time in bounded memory: sorted runs go to unnamed files beside
-//! the output and are merged. Records with equal keys stay in the order in which they came.
+//! Sorts any number of records by their keys in bounded memory: sorted runs go to temporary files
+//! beside the output and are merged. Records with equal keys stay in the order in which they came.
 //!
 //! The records come from several tables and most rows give two, for their begin and their end, so
 //! the order of a single table (`RunReader::in_order`) would not help.
@@ -12,14 +12,14 @@ use std::collections::BinaryHeap;
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// Records kept in memory: 14 MiB of those of Paraver, and 20 MiB more while they are sorted.
+/// Records kept in memory: 14 MiB for Paraver, and 20 MiB more while they are sorted.
 const MOST: usize = 1 << 18;
-/// Records of a run that are in memory while it is merged.
+/// Records of each run that are in memory during the merge.
 const PIECE: usize = 1 << 12;
 
 /// A record that has a place in time.
 pub(crate) trait Sorted: Pod {
-    /// By this they are sorted.
+    /// The sort key.
     type Key: Ord + Copy;
     fn key(&self) -> Self::Key;
     fn time(&self) -> u64;
@@ -27,7 +27,7 @@ pub(crate) trait Sorted: Pod {
 
 /// Takes records in any order.
 pub(crate) struct Sorter<R> {
-    /// The output: files go to its directory.
+    /// The output: temporary files go to its directory.
     beside: PathBuf,
     most: usize,
     kept: Vec<R>,
@@ -57,12 +57,12 @@ impl<R: Sorted> Sorter<R> {
         self.len
     }
 
-    /// First and last time of all records, and of what they cover; `None` without any.
+    /// First and last time of all records, and of the times they cover; `None` without any.
     pub(crate) fn span(&self) -> Option<(u64, u64)> {
         self.span
     }
 
-    /// Extends the span by a time in a record that is not its own.
+    /// Extends the span to another time of a record, such as its end.
     pub(crate) fn cover(&mut self, time: u64) {
         let (first, last) = self.span.unwrap_or((time, time));
         self.span = Some((first.min(time), last.max(time)));
@@ -89,7 +89,7 @@ impl<R: Sorted> Sorter<R> {
         Ok(())
     }
 
-    /// Passes on all records in order of time.
+    /// Passes on all records in order of their keys.
     pub(crate) fn finish(
         self,
         mut pass: impl FnMut(R) -> Result<(), ExportError>,
@@ -129,7 +129,7 @@ impl<R: Sorted> Sorter<R> {
     }
 }
 
-/// The records in order. Their keys are sorted, with the place of each, since records are large.
+/// The records in order. Only the keys are sorted, with the place of each, since records are large.
 fn sorted<R: Sorted>(records: &[R]) -> Vec<R> {
     let keys = records.iter().map(R::key).zip(0_u32..);
     let mut order: Vec<(R::Key, u32)> = keys.collect();
@@ -199,7 +199,7 @@ mod tests {
                 sorter.push(Record::new(kind, time, at as u32)).unwrap();
                 expected.push((time, kind, at as u32));
             }
-            // The last component makes it the stable order.
+            // The last component makes this the stable order.
             expected.sort_unstable();
             let mut found = Vec::new();
             sorter.finish(|r| { found.push((r.time, r.kind, r.object)); Ok(()) }).unwrap();

@@ -9,13 +9,14 @@ use std::path::Path;
 
 /// The file of a table.
 pub(crate) trait TableFile {
-    /// Rows of it.
+    /// Writes some of its rows.
     fn rows(&mut self, rows: &RecordBatch) -> Result<(), ExportError>;
-    /// It ends, after so many rows.
+    /// Completes the file, after this many rows.
     fn finish(self: Box<Self>, rows: u64) -> Result<Written, ExportError>;
 }
 
-/// Begins the file of a table in a directory. It is not generic over tables, so it is compiled once.
+/// Creates the file of a table in a directory. It is not generic over tables, so it is compiled
+/// once.
 pub(crate) type Begin = fn(&Path, &str, &Schema) -> Result<Box<dyn TableFile>, ExportError>;
 
 macro_rules! every_table {

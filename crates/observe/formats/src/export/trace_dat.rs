@@ -1,8 +1,8 @@
 //! `trace.dat` version 7, the file of trace-cmd and KernelShark.
 //!
-//! The kernel's sub-buffers and descriptions of events are copied as they were recorded, so nothing of
-//! them is lost: no times are converted, and events that idlewave does not know are there too. What
-//! the file cannot hold is everything else of the run.
+//! The kernel's sub-buffers and descriptions of events are copied as they were recorded, so nothing
+//! of them is lost: no times are converted, and events that idlewave does not know are included.
+//! The file cannot hold anything else of the run.
 //!
 //! Layout: head, section of options, and the sections that the options point to. Sources:
 //! trace-cmd.dat.v7(5), and `lib/trace-cmd/trace-input.c` of trace-cmd 3.1 for the sizes of fields.
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 const FORMAT: &str = "trace.dat";
-/// Longest description of an event in bytes, as for the decoder.
+/// Maximum size of an event description in bytes, as in the decoder.
 const LONGEST: u64 = 16 << 20;
 /// Bytes copied at once.
 const CHUNK: u64 = 1 << 20;
@@ -40,7 +40,7 @@ const HEADER_EVENT: &str = "# compressed entry header\n\
     \ttime_stamp : type == 31\n\
     \tdata max type_len  == 28\n";
 
-/// Options of the file: their numbers are those of the sections that they point to, where there are.
+/// Options of the file. One that points to a section has the number of that section.
 mod option {
     pub(super) const DONE: u16 = 0;
     pub(super) const BUFFER: u16 = 3;
@@ -58,8 +58,8 @@ mod option {
 /// Writes the kernel's trace of a run as `trace.dat`, from the directory `raw/`.
 ///
 /// # Errors
-/// [`ExportError::Lacks`] if the run has no such directory, or one that cannot be understood; the run
-/// cannot be read, the file cannot be written, or the user asked for an end.
+/// [`ExportError::Lacks`] if the run has no such directory, or one that cannot be understood; the
+/// run cannot be read, the file cannot be written, or the user asked to stop.
 pub fn write(job: &Job<'_>) -> Result<Export, ExportError> {
     let raw = job.run.path().join("raw");
     if !capture_path(&raw).exists() {
@@ -75,7 +75,7 @@ pub fn write(job: &Job<'_>) -> Result<Export, ExportError> {
     let file = File::of(job, &raw, &capture, cpus)?;
     let mut out = Output::begin(job.output)?;
     file.write(job, &raw, &mut out)?;
-    // Sub-buffers are copied as they are; the run was decoded from the same ones.
+    // The run was decoded from the same sub-buffers, so it has the same number of events.
     let node = job.run.manifest().nodes.first();
     let events = node.map(|node| node.trace.cost.events);
     let file = out.finish(events.filter(|events| *events > 0))?;
@@ -142,9 +142,9 @@ struct File {
     numbers: Numbers,
     page_size: u32,
     long_bytes: u8,
-    /// Number of the option that points to it, and content.
+    /// Number of the option that points to the section, and the section's content.
     sections: Vec<(u16, Vec<u8>)>,
-    /// Options that point nowhere.
+    /// Options that point to no section.
     facts: Vec<(u16, Vec<u8>)>,
     cpus: Vec<CpuData>,
 }
@@ -205,7 +205,7 @@ impl File {
         })
     }
 
-    /// Up to the place of the first options, which follow at once.
+    /// Everything up to the offset of the first options, which follow immediately.
     fn head(&self) -> Vec<u8> {
         let mut head = b"\x17\x08\x44tracing7\0".to_vec();
         head.push(u8::from(!self.numbers.little_endian));
@@ -217,7 +217,7 @@ impl File {
         head
     }
 
-    /// The section of options, where the other sections are at these places.
+    /// The section of options, given the offsets of the other sections.
     fn options(&self, places: &[u64], buffer: u64, data: u64) -> Vec<u8> {
         let numbers = self.numbers;
         let mut options = Vec::new();
@@ -343,13 +343,13 @@ fn entries(directory: &Path) -> Result<BTreeMap<String, PathBuf>, ExportError> {
     Ok(found)
 }
 
-/// Names of threads, a line each.
+/// Names of threads, one per line.
 fn names(run: &RunReader, capture: &RawCapture) -> Result<String, ExportError> {
     let mut names: BTreeMap<u32, String> = BTreeMap::new();
     for task in &capture.tasks {
         names.insert(task.pid.get(), task.name.clone());
     }
-    // Those of the trace are later than the recorder's list.
+    // Names in the trace are newer than the recorder's list.
     run.for_each::<Tasks>(|task| {
         if task.node == NodeId::new(0) && task.pid.get() > 0 {
             names.insert(task.pid.get(), task.name);

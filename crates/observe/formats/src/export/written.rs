@@ -17,14 +17,14 @@ pub struct Written {
 /// What an export wrote, and what it had to leave out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Export {
-    /// The files, the one to open first.
+    /// The files, starting with the one to open.
     pub files: Vec<Written>,
     /// What the format cannot hold.
     pub losses: Ledger,
 }
 
 impl Export {
-    /// What an exporter wrote that writes one file.
+    /// The result of an exporter that writes one file.
     pub(crate) fn one(file: Written, losses: Ledger) -> Self {
         let files = vec![file];
         Self { files, losses }

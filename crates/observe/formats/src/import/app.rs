@@ -1,15 +1,15 @@
-//! Runs of traces that tell what a program did: its threads, MPI calls, messages, communicators and
-//! marked regions.
+//! Runs from traces that tell what a program did: its threads, MPI calls, messages, communicators
+//! and marked regions.
 //!
-//! A reader of such a trace feeds an [`App`] and keeps what only its format has.
+//! The reader of such a trace feeds an [`App`] and keeps only what is specific to its format.
 //!
 //! ```text
 //! program     the tables of the program, and the end of the run
 //! threads     its threads, those of ranks among them
 //! functions   the MPI functions that it called
 //! comms       its communicators
-//! skew        how far the clocks of its ranks or nodes are apart
-//! node        what the manifest says of a node
+//! skew        how far apart the clocks of its ranks or nodes are
+//! node        what the manifest says about a node
 //! ```
 
 mod comms;

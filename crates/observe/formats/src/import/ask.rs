@@ -19,18 +19,18 @@ pub struct Ask<'a> {
     /// The command line, for the manifest.
     pub command: &'a [String],
     /// When the trace was recorded, as far as known, in RFC 3339; for display only. A date in the
-    /// trace itself goes before it.
+    /// trace itself takes precedence.
     pub started: &'a str,
     /// The program under study.
     pub program: &'a Program,
-    /// Becomes true when the user asks for an end.
+    /// Becomes true when the user asks to stop.
     pub stop: &'a AtomicBool,
-    /// Called with the share of the work that is done, 0..=1.
+    /// Called with the share of the work done so far, 0..=1.
     pub progress: &'a dyn Fn(f64),
 }
 
 impl<'a> Ask<'a> {
-    /// Imports the busiest program of a trace; nobody watches, and nobody ends it.
+    /// Imports the busiest program of a trace, without progress reports and without a way to stop.
     pub fn new(input: &'a Path, output: &'a Path) -> Self {
         static NEVER: AtomicBool = AtomicBool::new(false);
         Self {

@@ -1,4 +1,4 @@
-//! Which format a file has, by its content.
+//! Detects the format of a file by its content.
 
 use crate::import::error::ImportError;
 use crate::import::kernel::{aix, ctf, perf, perfetto, text};
@@ -31,7 +31,7 @@ pub enum Recorder {
     Raw(PathBuf),
     /// What perf record writes.
     PerfData,
-    /// The directory of a trace of the kernel in CTF, as LTTng writes it.
+    /// The directory of a kernel trace in CTF, as LTTng writes it.
     Ctf(PathBuf),
     /// Text of tracefs, trace-cmd report or perf script.
     Text,
@@ -70,7 +70,7 @@ const OTHERS: &[(&[u8], &str, &str)] = &[
     ),
 ];
 
-/// Finds out what `path` is.
+/// Detects what `path` is.
 ///
 /// # Errors
 /// It cannot be read, or has no known format.
@@ -174,7 +174,7 @@ fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
     if start.split(|b| *b == b'\n').any(aix::is_header) {
         return Ok(Format::Kernel(Recorder::Aix));
     }
-    // After the texts: its first byte is a newline.
+    // After the text formats, because its first byte is a newline.
     if perfetto::is_trace(start) {
         return Ok(Format::Kernel(Recorder::Perfetto));
     }

@@ -10,11 +10,11 @@ use idlewave_run::{Ledger, Manifest, RunState, RunWriter, SchemaVersion};
 use std::fs;
 use std::path::Path;
 
-/// Writes a run from a trace. After an error the output directory is gone.
+/// Imports a trace into a run. On error, no output directory is left.
 ///
 /// # Errors
 /// The trace cannot be read, has no known format or lacks what a run needs; the run cannot be
-/// written; the user asked for an end.
+/// written; the user interrupted the import.
 pub fn import(ask: &Ask<'_>) -> Result<Imported, ImportError> {
     let format = whole(ask)?;
     if !ask.app.is_empty() && !matches!(format, Format::Kernel(_)) {
@@ -33,8 +33,8 @@ pub fn import(ask: &Ask<'_>) -> Result<Imported, ImportError> {
         Format::Kernel(recorder) => of_kernel(ask, recorder, out),
     };
     if imported.is_err() {
-        // Half a run would be taken for one that a killed recorder left. That it cannot be removed
-        // matters less than why the import failed.
+        // Half a run would pass for one that a killed recorder left. A failure to remove it matters
+        // less than why the import failed.
         let _ = fs::remove_dir_all(ask.output);
     }
     imported
@@ -55,7 +55,7 @@ fn of_kernel(ask: &Ask<'_>, recorder: &Recorder, out: RunWriter) -> Result<Impor
         progress: &|share| (ask.progress)(share / 2.0),
         ..*ask
     })?;
-    // Whose threads the kernel's program has follows from the ranks.
+    // The ranks determine which threads of the kernel trace are the program's.
     let second = Ask {
         program: &Program::Busiest,
         progress: &|share| (ask.progress)((1.0 + share) / 2.0),

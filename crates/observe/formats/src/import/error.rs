@@ -28,7 +28,7 @@ pub enum ImportError {
         /// What to do instead.
         next: String,
     },
-    /// The file is not what its own header says.
+    /// The file contradicts its own header.
     #[error("import {}: {reason} at byte {offset}", path.display())]
     Damaged {
         /// The file.
@@ -38,7 +38,7 @@ pub enum ImportError {
         /// What does not fit.
         reason: String,
     },
-    /// A line of a text is not what its format says.
+    /// A line of a text does not follow its format.
     #[error("import {}: line {line}: {reason}", path.display())]
     Line {
         /// The file.
@@ -63,7 +63,7 @@ pub enum ImportError {
     NoProgram {
         /// The program, in words.
         asked: String,
-        /// Programs that used most CPU time, the busiest first.
+        /// Programs that used the most CPU time, the busiest first.
         busiest: Vec<String>,
     },
     /// The files that were given do not go together.
@@ -82,7 +82,7 @@ pub enum ImportError {
     /// The run could not be written.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The user asked for an end.
+    /// The user interrupted the import.
     #[error("import: interrupted")]
     Interrupted,
 }

@@ -11,7 +11,7 @@ pub struct Imported {
     pub format: String,
     /// Events or records read.
     pub events: u64,
-    /// Events that the recorder lost, by its own count; `None` if the format has no place for that.
+    /// Events that the recorder lost, by its own count; `None` if the format does not record that.
     pub missed: Option<u64>,
     /// CPUs of the trace.
     pub cpus: u32,
@@ -32,9 +32,9 @@ pub struct Joined {
     pub offset_ns: i64,
     /// Bound of its error; `None` if the user gave it.
     pub error: Option<Nanos>,
-    /// Moments at which a thread must have had a CPU, by which the offset was found or checked.
+    /// Moments at which a thread must have had a CPU, used to find or check the offset.
     pub moments: u64,
-    /// Both traces have the same numbers of threads.
+    /// Both traces use the same thread numbers.
     pub by_number: bool,
 }
 

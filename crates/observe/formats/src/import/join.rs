@@ -1,8 +1,8 @@
-//! A kernel trace and the traces of the program, of one run, as one run.
+//! Joins a kernel trace and traces of the program, recorded together, into one run.
 //!
-//! Both are imported as they would be alone, the program's into a directory inside the run. Then its
-//! tables are moved onto the kernel's clock and its threads take the kernel's numbers, so the result
-//! is like a recording of `idlewave record`.
+//! Both are imported as they would be alone, the program's into a directory inside the run. Then
+//! the program's tables are moved onto the kernel's clock and its threads take the kernel's
+//! numbers, so the result is like a recording of `idlewave record`.
 //!
 //! ```text
 //! people     which thread of the kernel is which thread of a rank
@@ -23,11 +23,11 @@ use offset::Offset;
 use people::People;
 use std::path::Path;
 
-/// The directory inside the run for the run of the program's trace, while the two are joined.
+/// The directory inside the run that holds the run of the program's trace until the two are joined.
 pub(super) const INNER: &str = "application";
 
-/// Joins the run of a kernel trace at `ask.output` with that of the program's traces, which lies in
-/// it and began with the file `first`.
+/// Joins the run of a kernel trace at `ask.output` with that of the program's traces, which lies
+/// inside it. `first` is the first file of those traces.
 pub(super) fn join(
     ask: &Ask<'_>,
     first: &Path,
@@ -61,7 +61,7 @@ pub(super) fn join(
         phase.begin_ns = begin.clamp(phase.begin_ns, phase.end_ns);
         phase.end_ns = end.clamp(phase.begin_ns, phase.end_ns);
     }
-    // It says which program, by the name that the program's trace gives it.
+    // That command names the program as the program's trace does.
     let command = &app.manifest().command;
     out.manifest.command.clone_from(command);
     out.close(None)?;
@@ -92,7 +92,7 @@ fn refused(path: &Path, reason: &str, next: &str) -> ImportError {
     }
 }
 
-/// A kernel trace is of one machine.
+/// A kernel trace covers one machine.
 fn one_host(path: &Path, app: &Manifest) -> Result<(), ImportError> {
     match app.nodes.len() {
         0 | 1 => Ok(()),
@@ -104,7 +104,7 @@ fn one_host(path: &Path, app: &Manifest) -> Result<(), ImportError> {
     }
 }
 
-/// Enters what both traces say together, and returns the ledger.
+/// Fills in what follows from both traces together, and returns the ledger.
 fn describe(manifest: &mut Manifest, app: &Manifest, people: &People, offset: &Offset) -> Ledger {
     manifest.ranks = people.sheets(app);
     for phase in &mut manifest.phases {

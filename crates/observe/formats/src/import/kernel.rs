@@ -5,19 +5,19 @@
 //! perf       perf.data, as a file and as a pipe
 //! ctf        the Common Trace Format of LTTng
 //! raw        the directory raw/ of an idlewave run
-//! aix        what trcrpt of AIX prints
+//! aix        what AIX's trcrpt prints
 //! perfetto   Perfetto's protobuf
 //! text       what tracefs, trace-cmd report and perf script print
-//! input      numbers and texts of a file, for dat and perf
+//! input      numbers and strings of a file, for dat and perf
 //! events     descriptions of events, for dat and perf
 //! people     names, processes and parents of threads, for perf and ctf
 //! kinds      which threads are the kernel's
 //! program    which threads are the program under study
-//! sheet      what the manifest says of the machine and its clock
+//! sheet      what the manifest says about the machine and its clock
 //! run        from any of these to a run
 //! ```
 //! Containers of sub-buffers go through [`idlewave_ftrace::decode_pages`], all others through
-//! [`idlewave_ftrace::Feed`]: the same timelines, the same tables.
+//! [`idlewave_ftrace::Feed`]. Both give the same timelines and the same tables.
 
 pub(crate) mod aix;
 pub(crate) mod ctf;

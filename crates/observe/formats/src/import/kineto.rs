@@ -8,16 +8,17 @@
 //! | process groups | `communicators` |
 //! | `ProfilerStep#N` and other annotations | `marks` |
 //!
-//! A collective is one call. On a GPU it lasts as long as its kernel, on a thread that stands for
-//! the stream, and the CPU's part is a call of its own, a launch. Of gloo, a worker thread runs the
-//! collective. Where the thread that launched it waits for it, the call is that thread's, from the
-//! launch until it goes on; otherwise it is the worker's.
+//! A collective is one call. On a GPU, the call lasts as long as the kernel and belongs to a thread
+//! that stands for the stream; the CPU's part is a call of its own, a launch. With gloo, a worker
+//! thread runs the collective. If the thread that launched it waits for it, the call belongs to
+//! that thread and lasts from the launch until the thread goes on; otherwise it belongs to the
+//! worker.
 //!
 //! ```text
 //! json          the bytes as events, one at a time
 //! value         values that are kept
 //! head          what a file says besides its events
-//! event         what of an event matters
+//! event         the parts of an event that matter
 //! trace         what a file says, gathered
 //! names         names of collectives and kernels
 //! collectives   launches and runs as calls
@@ -46,14 +47,14 @@ pub(crate) use fill::read;
 /// More ranks than any program has.
 const MOST_RANKS: u64 = 1 << 20;
 
-/// First bytes of a file that gzip packed.
+/// First bytes of a gzip file.
 pub(crate) const GZIP: &[u8] = b"\x1f\x8b";
 
 /// Whether a file that starts with these bytes is such a trace, packed or not.
 pub(crate) fn is_trace(first: &[u8]) -> bool {
     if first.starts_with(GZIP) {
         let mut inner = Vec::new();
-        // The start of a packed file ends anywhere.
+        // The start of a packed file ends anywhere, which is no error here.
         let _ = MultiGzDecoder::new(first)
             .take(start::LOOK)
             .read_to_end(&mut inner);
@@ -62,8 +63,8 @@ pub(crate) fn is_trace(first: &[u8]) -> bool {
     is_json(first)
 }
 
-/// Whether a text has the names of at least two fields: a large program's process groups may fill
-/// all of it.
+/// Whether a text names at least two of the fields: the process groups of a large program may fill
+/// the rest of it.
 fn is_json(start: &[u8]) -> bool {
     const FIELDS: [&[u8]; 4] = [
         b"\"schemaVersion\"",
@@ -77,7 +78,7 @@ fn is_json(start: &[u8]) -> bool {
     start.trim_ascii_start().starts_with(b"{") && found.count() >= 2
 }
 
-/// The traces of a directory, by name.
+/// The traces in a directory, by name.
 ///
 /// # Errors
 /// The directory cannot be read.

@@ -62,11 +62,11 @@ use definitions::Definitions;
 use idlewave_run::RunWriter;
 use std::path::Path;
 
-/// Fills a run from an archive and closes it. The ledger says what the archive lacks and what of it
-/// has no place in a run.
+/// Fills a run from an archive and closes it. The ledger says what the archive lacks, and which
+/// parts of it have no place in a run.
 ///
-/// Memory is bounded by the definitions, by regions and requests that are open, and by
-/// [`Skew`], not by the length of the trace. An archive whose clocks disagree is read twice.
+/// Memory is bounded by the definitions, by open regions and requests, and by [`Skew`], not by the
+/// length of the trace. An archive whose clocks disagree is read twice.
 pub(super) fn read(ask: &Ask<'_>, anchor: &Path, run: RunWriter) -> Result<Imported, ImportError> {
     let anchor = Anchor::read(anchor)?;
     let name = anchor.program();
@@ -77,7 +77,7 @@ pub(super) fn read(ask: &Ask<'_>, anchor: &Path, run: RunWriter) -> Result<Impor
     process::read_all(ask, &anchor, &mut build)?;
     build.shifts = build.app.shifts();
     if build.shifts.moved > 0 {
-        // Again, with clocks that agree.
+        // Read it again, with clocks that agree.
         let mut again = Build::begin(&anchor, &definitions, build.app.discard()?)?;
         again.shifts = build.shifts;
         process::read_all(ask, &anchor, &mut again)?;

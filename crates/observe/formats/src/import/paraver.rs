@@ -1,5 +1,5 @@
-//! Paraver traces: .prv with the names of .pcf and .row beside it, of idlewave's own export and of
-//! other tools, such as Extrae.
+//! Paraver traces: a .prv, with names in the .pcf and the .row beside it. They come from idlewave's
+//! own export and from other tools, such as Extrae.
 //!
 //! What becomes of the records:
 //!
@@ -12,7 +12,7 @@
 //! | communicators | `communicators` |
 //! | regions and marks of idlewave's export | `marks` |
 //!
-//! The first application is the program: its tasks are the ranks, unless its name says that it is
+//! The first application is the program. Its tasks are the ranks, unless its name says that it is
 //! everything else on a node. Times count from the start of the trace. Records that Paraver itself
 //! would refuse are left out and counted.
 
@@ -42,11 +42,11 @@ use std::sync::atomic::Ordering;
 /// First bytes of a trace.
 pub(crate) const MAGIC: &[u8] = b"#Paraver";
 
-/// Records between two looks at the stop flag.
+/// Records between two checks of the stop flag.
 const LOOK: u64 = 1 << 16;
 
-/// Fills a run from a trace and closes it. Names come from the files with the endings .pcf and .row
-/// beside the trace, if they are there. The ledger says what the trace lacks and what of it has no
+/// Fills a run from a trace and closes it. Names come from the .pcf and .row files beside the
+/// trace, if there are any. The ledger says what the trace lacks, and which parts of it have no
 /// place in a run.
 ///
 /// Memory is bounded by the threads that occur, not by the length of the trace.

@@ -1,10 +1,10 @@
-//! Perfetto's traces: the kernel's events in them.
+//! Reads the kernel's events in Perfetto's traces.
 //!
 //! A trace is a sequence of packets of a few kilobytes. Bundles of the tracer's events and lists of
 //! threads are decoded one at a time, so memory does not grow with the trace; all other packets are
-//! counted and passed over. The events of a CPU come in the order in which they were recorded, those
-//! of different CPUs one bundle after the other. What
-//! [`export::perfetto`](crate::export::perfetto) writes reads back.
+//! counted and skipped. The events of a CPU come in the order in which they were recorded; those of
+//! different CPUs come one bundle after the other. Traces that
+//! [`export::perfetto`](crate::export::perfetto) writes can be read too.
 //!
 //! Source: `protos/perfetto/trace/` in Perfetto's repository.
 
@@ -24,7 +24,7 @@ use std::ops::ControlFlow;
 
 /// Longest packet in bytes. Perfetto's own have less than a few MiB.
 const LONGEST: u64 = 64 << 20;
-/// Most bytes that a compressed packet may hold.
+/// Limit on the bytes that a compressed packet may hold.
 const MOST_INFLATED: u64 = 1 << 30;
 
 /// Why a trace could not be read.
@@ -34,7 +34,7 @@ pub enum PerfettoError {
     /// The file could not be read.
     #[error("read the trace: {0}")]
     Io(#[from] io::Error),
-    /// Something else than a packet.
+    /// Something other than a packet.
     #[error("offset {offset}: this is no packet of a Perfetto trace")]
     NoPacket {
         /// Bytes from the start of the file.
@@ -51,7 +51,7 @@ pub enum PerfettoError {
     /// A damaged packet.
     #[error("packet at offset {offset}: {reason}")]
     Packet {
-        /// Bytes from the start of the file; of the compressed packet around it, if it is in one.
+        /// Bytes from the start of the file to the packet, or to the compressed packet around it.
         offset: u64,
         /// What does not fit.
         reason: String,
@@ -59,7 +59,7 @@ pub enum PerfettoError {
 }
 
 /// Reads a trace and calls `visit` with every event of the kernel that idlewave uses, and with what
-/// the trace says of threads and machines, until that breaks off.
+/// the trace says about threads and machines, until `visit` breaks off.
 ///
 /// # Errors
 /// See [`PerfettoError`]. A trace that ends within a packet is no error, see [`Summary::cut`].
@@ -100,7 +100,7 @@ impl Reader<'_> {
                 return Err(PerfettoError::Long { offset, length });
             }
             bytes.clear();
-            // Grows with what is there, not with what is claimed.
+            // Memory grows with what is there, not with what is claimed.
             let there = (&mut *input).take(length).read_to_end(&mut bytes)?;
             if (there as u64) < length {
                 self.kernel.summary.cut = Some(offset);

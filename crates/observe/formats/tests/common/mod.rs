@@ -156,14 +156,14 @@ pub fn skip(why: &str) {
     println!("skipped: {why}");
 }
 
-/// The files of a tar that is packed with Zstandard, by name.
+/// The files of a tar packed with Zstandard, by name.
 pub fn unpacked(packed: &[u8]) -> BTreeMap<String, Vec<u8>> {
     let mut tar = Vec::new();
     let mut unpacked = ruzstd::decoding::StreamingDecoder::new(packed).unwrap();
     unpacked.read_to_end(&mut tar).unwrap();
     let mut files = BTreeMap::new();
     let mut at = 0;
-    // A block of 512 bytes with name and size (in octal), then as many as the file needs.
+    // A block of 512 bytes with name and size (in octal), then as many blocks as the file needs.
     while tar[at] != 0 {
         let text = |from: usize, length: usize| {
             let bytes = tar[at + from..][..length].split(|b| *b == 0).next();
@@ -181,7 +181,7 @@ pub fn back(file: &Path, to: &Path) -> Result<Imported, ImportError> {
     import_of(file, to, &Program::Busiest)
 }
 
-/// The same of a program.
+/// The same for a given program.
 pub fn import_of(file: &Path, to: &Path, program: &Program) -> Result<Imported, ImportError> {
     let command = ["idlewave", "import"].map(str::to_owned);
     import(&Ask {
@@ -192,7 +192,7 @@ pub fn import_of(file: &Path, to: &Path, program: &Program) -> Result<Imported, 
     })
 }
 
-/// What the independent reader finds in a trace, which it must accept without a word.
+/// What the independent reader finds in a trace, which it must accept without complaint.
 #[track_caller]
 pub fn checked(prv: &Path) -> Option<Value> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/prv.py");

@@ -31,7 +31,7 @@ impl Listed {
     }
 }
 
-/// What babeltrace2 says of a trace; `None` if there is no such program.
+/// What babeltrace2 prints about a trace; `None` if there is no such program.
 fn run(trace: &Path, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("babeltrace2");
     match command.arg(trace).args(arguments).output() {
@@ -47,7 +47,7 @@ fn run(trace: &Path, arguments: &[&str]) -> Option<String> {
     }
 }
 
-/// Writes a trace again, as it must be done with one in CTF 2; false if there is no babeltrace2.
+/// Rewrites a trace, as must be done with one in CTF 2; false if there is no babeltrace2.
 pub fn written_again(trace: &Path, to: &Path) -> bool {
     let parameters = format!("--params=path=\"{}\"", to.display());
     run(trace, &["--component=sink.ctf.fs", &parameters]).is_some()
@@ -62,7 +62,7 @@ pub fn listed(trace: &Path) -> Option<Vec<Listed>> {
         let mut event = Listed {
             time: time.parse().unwrap(),
             cpu: 0,
-            // The host may stand before it.
+            // The host may come before it.
             name: head.rsplit(' ').next().unwrap().to_owned(),
             fields: fields.to_owned(),
         };
@@ -72,8 +72,8 @@ pub fn listed(trace: &Path) -> Option<Vec<Listed>> {
     Some(text.lines().map(event).collect())
 }
 
-/// Stretches in which events were lost: CPU, begin, end, how many. Streams are numbered in the order of
-/// the files' names, so as the CPUs are where there is one stream of each.
+/// Stretches in which events were lost: CPU, start, end, count. Streams are numbered in the order
+/// of the files' names, and so by CPU if each CPU has one stream.
 pub fn lost(trace: &Path) -> Option<Vec<(u32, u64, u64, u64)>> {
     let parameters = "--params=color=\"never\",compact=yes,with-metadata=no";
     let text = run(trace, &["-c", "sink.text.details", parameters])?;
@@ -97,8 +97,8 @@ pub fn lost(trace: &Path) -> Option<Vec<(u32, u64, u64, u64)>> {
     Some(lines.map(stretch).collect())
 }
 
-/// The events as `perf script --ns` prints them, for the reader of text. Who ran is known from the events
-/// or from the switch before.
+/// The events as `perf script --ns` prints them, for the reader of text. Who ran is known from the
+/// event or from the switch before.
 pub fn text(events: &[Listed]) -> String {
     let mut running: BTreeMap<u32, i64> = BTreeMap::new();
     let mut text = String::new();

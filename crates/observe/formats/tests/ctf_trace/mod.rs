@@ -1,4 +1,5 @@
-//! CTF traces: written as lttng-modules 2.13 does it, recorded ones, and what babeltrace2 finds in them.
+//! CTF traces: written as lttng-modules 2.13 writes them, recorded ones, and what babeltrace2 finds
+//! in them.
 
 pub mod listed;
 pub mod own;
@@ -14,17 +15,18 @@ use std::path::Path;
 use tempfile::TempDir;
 use writer::Bits;
 
-/// Recorded traces: paths in them, by name.
+/// Files of recorded traces, by path.
 ///
-/// `plain`, `lost` and `beside` are of LTTng 2.13, of a program whose events are named as the kernel's:
-/// 64-bit, headers for many events, with contexts in the latter two, with a second channel in the last.
-/// `perf` has what perf 6.1 makes of files in perf_data.tar.zst. `lttng/record` records them again.
+/// `plain`, `lost` and `beside` are from LTTng 2.13, of a program whose events are named like the
+/// kernel's: 64-bit, with headers for many events, the latter two with contexts, the last with a
+/// second channel. `perf` has what perf 6.1 makes of files in perf_data.tar.zst. `lttng/record`
+/// records them again.
 pub fn recorded() -> BTreeMap<String, Vec<u8>> {
     unpacked(include_bytes!("recorded.tar.zst"))
 }
 
-/// Writes the recorded files whose names begin so into a directory. The metadata of programs becomes
-/// one of unknown domain, so that it is imported.
+/// Writes the recorded files below this path into a directory. With `hide_domain`, the metadata of
+/// programs gets an unknown domain, so that it is imported.
 pub fn unpack(name: &str, to: &Path, hide_domain: bool) {
     for (path, mut bytes) in recorded() {
         let Some(rest) = path.strip_prefix(name).and_then(|r| r.strip_prefix('/')) else {
@@ -41,7 +43,7 @@ pub fn unpack(name: &str, to: &Path, hide_domain: bool) {
     }
 }
 
-/// A type of field: bits, whether it has a sign, and how often it stands there.
+/// A type of field: bits, whether it has a sign, and how many there are.
 type Of = (u64, bool, u64);
 
 const PID: Of = (32, true, 1);
@@ -126,7 +128,7 @@ pub enum Value {
 /// An event: time, CPU, name, values in the order of the fields.
 pub type Event = (u64, u32, &'static str, Vec<Value>);
 
-/// A CPU passes from one thread, in this state, to another.
+/// The switch of a CPU from one thread, which is left in this state, to another.
 pub fn switch(
     time: u64,
     cpu: u32,
@@ -165,7 +167,7 @@ pub fn story_events() -> Vec<Event> {
     events.collect()
 }
 
-/// What LTTng notes of a thread when it begins.
+/// What LTTng notes about a thread when the recording begins.
 pub fn noted(
     time: u64,
     cpu: u32,
@@ -182,7 +184,7 @@ pub fn noted(
     (time, cpu, "lttng_statedump_process_state", values)
 }
 
-/// Imports what is written into a directory.
+/// Imports a trace that is written into a directory.
 pub fn written(lttng: &Lttng) -> (TempDir, Result<(Imported, RunReader), ImportError>) {
     let dir = tempfile::tempdir().unwrap();
     let session = dir.path().join("session");
@@ -191,14 +193,14 @@ pub fn written(lttng: &Lttng) -> (TempDir, Result<(Imported, RunReader), ImportE
     (dir, imported)
 }
 
-/// A writer of the kernel's traces as lttng-modules 2.13 lays them out.
+/// Writes kernel traces as lttng-modules 2.13 lays them out.
 #[derive(Clone)]
 pub struct Lttng {
     /// Headers for up to 31 events, or for more.
     pub compact: bool,
-    /// Of a big-endian machine.
+    /// From a big-endian machine.
     pub big: bool,
-    /// Numbers stand at multiples of their size, as on machines that need it.
+    /// Numbers are aligned to their size, as on machines that need it.
     pub aligned: bool,
     /// Metadata in packets.
     pub packets: bool,
@@ -206,9 +208,9 @@ pub struct Lttng {
     pub contexts: bool,
     /// Counts per second of the clock, and its name.
     pub clock: (u64, &'static str),
-    /// Events of each packet.
+    /// Events per packet.
     pub events: usize,
-    /// Least bytes of a packet.
+    /// Minimum size of a packet, in bytes.
     pub bytes: u64,
     /// Events discarded up to the end of each packet, by CPU.
     pub discarded: Vec<Vec<u64>>,
@@ -284,7 +286,7 @@ impl Lttng {
         before.map_or(0, |switch| number(&switch.3, NEXT))
     }
 
-    /// Writes the trace where LTTng has the kernel's part of a session.
+    /// Writes the trace to where LTTng has the kernel's part of a session.
     pub fn write(&self, session: &Path) {
         let kernel = session.join("kernel");
         fs::create_dir_all(kernel.join("index")).unwrap();
@@ -393,7 +395,7 @@ impl Lttng {
 
     fn packet(&self, cpu: u32, number: u64, discarded: u64, events: &[&Event]) -> Vec<u8> {
         let (begin, end) = (events[0].0, events[events.len() - 1].0 + 10);
-        // Twice: the first time to know how long it is.
+        // Twice: the first time to learn how long it is.
         let mut content = 0;
         loop {
             let mut out = Bits {

@@ -1,4 +1,4 @@
-//! A trace of every type, as the metadata can declare it.
+//! A trace with every type that the metadata can declare.
 
 use super::writer::Bits;
 use crate::story::import_file;
@@ -10,12 +10,12 @@ use tempfile::TempDir;
 /// Types, headers, and a switch whose other fields are of every type.
 pub const METADATA: &str = include_str!("types.tsdl");
 
-/// What chooses a number and a text: -2 and -1.
+/// The tags that choose a number and a text: -2 and -1.
 pub const NUMBER: u64 = u64::MAX - 1;
 pub const TEXT: u64 = u64::MAX;
 
-/// One switch: time, name and thread that leaves, thread that gets the CPU; which option is chosen, which
-/// shade, and how many elements there are.
+/// One switch: time, name and thread that leaves, thread that gets the CPU; the chosen option, the
+/// shade, and the number of elements.
 pub struct Switch(
     pub u64,
     pub &'static str,
@@ -33,7 +33,7 @@ impl Switch {
         number(out, time, 64);
         number(out, count, 8);
         number(out, shade, 8);
-        // Fields are aligned as the largest of them.
+        // The fields together are aligned as the largest of them.
         out.align(64);
         out.number(5, 3, 1);
         out.number(0x7f, 7, 1);
@@ -73,7 +73,7 @@ impl Switch {
         (0..2 * count).for_each(|n| int(out, n));
         (0..4).for_each(|n| out.number(n, 12, 8));
         (0..3).for_each(|n| out.number(n, 5, 1));
-        // Rows without elements are aligned too.
+        // Empty rows are aligned too.
         out.align(8);
         (0..count).for_each(|n| out.number(n, 12, 8));
         for (size, align) in [(17, 1), (8, 8), (1, 1), (16, 8)] {
@@ -103,7 +103,7 @@ pub fn switches() -> Vec<Switch> {
     {
         let (n, next) = (n as u64, 70 + n as u32 % 3);
         let shade = [0, 5, 6, 10, 20, 15][n as usize % 6];
-        // Of the many, each is read by steps of its own.
+        // With many elements, each is read by steps of its own.
         let count = [0, 1, 2, 3, 4, 0, 255, 2][n as usize];
         let comm = ["a", "solver", "x y, z", ""][n as usize % 4];
         all.push(Switch(
@@ -118,7 +118,7 @@ pub fn switches() -> Vec<Switch> {
     all
 }
 
-/// A packet with these switches.
+/// A packet of these switches.
 pub fn packet(switches: &[Switch]) -> Vec<u8> {
     let mut content = 0;
     loop {

@@ -1,6 +1,6 @@
 //! Writes numbers of any size at any bit, as C lays out bit-fields.
 
-/// Bytes in the making.
+/// Bytes that are being written.
 #[derive(Clone, Default)]
 pub struct Bits {
     pub bytes: Vec<u8>,
@@ -29,7 +29,7 @@ impl Bits {
         }
     }
 
-    /// A text with zeros behind it, so many bytes in all.
+    /// A text, padded with zeros to this length.
     pub fn text(&mut self, text: &str, length: usize) {
         let mut bytes = text.as_bytes().to_vec();
         bytes.resize(length, 0);

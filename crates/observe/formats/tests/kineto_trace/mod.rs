@@ -18,7 +18,7 @@ pub fn import_all(files: &[PathBuf], to: &Path) -> Result<Imported, ImportError>
     })
 }
 
-/// The counts of the ledger by what they count.
+/// The count in the ledger for this loss.
 pub fn lost(imported: &Imported, what: &str) -> u64 {
     let entries = imported.losses.entries().iter();
     entries
@@ -85,7 +85,7 @@ pub fn imported(
     Ok((imported, RunReader::open(&run).unwrap(), dir))
 }
 
-/// The message of a trace that is refused, which leaves nothing behind.
+/// The message and the next step for a refused trace, which leaves nothing behind.
 #[track_caller]
 pub fn refused(traces: &[String]) -> (String, String) {
     let dir = tempfile::tempdir().unwrap();

@@ -17,7 +17,7 @@ pub struct Out {
 }
 
 impl Out {
-    /// The start of a file that has no chunks.
+    /// The start of a file without chunks.
     pub fn file(big: bool) -> Self {
         let bytes = vec![3, if big { 0x23 } else { 0x42 }];
         Self { bytes, big }
@@ -53,7 +53,7 @@ impl Out {
         self
     }
 
-    /// A number as short as it can be.
+    /// A number in its shortest form.
     pub fn number(&mut self, number: u64) -> &mut Self {
         let length = (64 - number.leading_zeros()).div_ceil(8) as usize;
         self.bytes.push(length as u8);
@@ -71,7 +71,7 @@ impl Out {
         self
     }
 
-    /// The largest number: none.
+    /// The largest number, which stands for none.
     pub fn none(&mut self) -> &mut Self {
         self.u8(255)
     }
@@ -139,7 +139,7 @@ impl Archive {
         &mut found.unwrap().1
     }
 
-    /// Appends records to a file, before the mark of its end.
+    /// Appends records to a file, before its end mark.
     pub fn append(&mut self, name: &str, mut more: Out) {
         let file = self.file(name);
         file.pop();
@@ -150,7 +150,7 @@ impl Archive {
         self.0.retain(|(n, _)| n != name);
     }
 
-    /// Writes it, and gives the path of its anchor.
+    /// Writes it and returns the path of its anchor.
     pub fn write(&self, dir: &Path) -> PathBuf {
         fs::create_dir_all(dir.join("a")).unwrap();
         for (name, bytes) in &self.0 {
@@ -160,7 +160,7 @@ impl Archive {
     }
 }
 
-/// Bytes of the anchor: size of chunks of events, substrate, compression.
+/// Positions in the anchor: size of an event chunk, substrate, compression.
 pub const CHUNK: usize = 12;
 pub const SUBSTRATE: usize = 28;
 pub const COMPRESSION: usize = 29;
@@ -173,7 +173,7 @@ fn anchor(big: bool) -> Vec<u8> {
         out.u8(version);
     }
     out.full(1 << 18).full(1 << 18).u8(1).u8(1);
-    // Locations and global definitions.
+    // How many locations and global definitions there are.
     out.full(2).full(29);
     out.text("machine").text("by hand").text("");
     out.full32(0).full(77).full32(0).full32(0);
@@ -203,7 +203,7 @@ fn definitions(big: bool) -> Vec<u8> {
         f.numbers(&[1_000_000_000, 1_000, 3_000, 0]);
     });
     for (number, text) in (0..).zip(TEXTS) {
-        // Longer than the short form of a record's length.
+        // Too long for the short form of a record's length.
         let text = text.replace("LONG", &"x".repeat(300));
         out.record(10, |f| {
             f.number(number).text(&text);
@@ -245,7 +245,7 @@ fn definitions(big: bool) -> Vec<u8> {
             f.u8(kind).u8(4).number(0);
         });
     }
-    // The first chunk is full of nothing.
+    // The rest of the first chunk is empty.
     let mut out = next_chunk(out, 1 << 18);
     out.record(22, |f| {
         f.numbers(&[0, 11, 1]).none().number(0);
@@ -253,7 +253,7 @@ fn definitions(big: bool) -> Vec<u8> {
     out.end()
 }
 
-/// The clock of rank 1 is 100 ns late, and its barrier is region 0.
+/// Rank 1's clock is 100 ns behind, and its region 0 is the barrier.
 fn local(big: bool) -> Vec<u8> {
     let mut out = Out::records(big, 3);
     for time in [900, 9_000] {
@@ -280,7 +280,7 @@ fn barrier(out: &mut Out, region: u64, begin: u64, end: u64) {
 
 fn rank_0(big: bool) -> Vec<u8> {
     let mut out = Out::records(big, 9);
-    // Attributes belong to the event behind them.
+    // Attributes belong to the event after them.
     out.at(1_000).record(6, |f| {
         f.number(1).number(0).u8(3).number(99);
     });
@@ -295,7 +295,7 @@ fn rank_0(big: bool) -> Vec<u8> {
     out.end()
 }
 
-/// Begins a chunk; the rest of the one before is empty.
+/// Begins a chunk; the rest of the previous one is empty.
 fn next_chunk(mut out: Out, size: usize) -> Out {
     out.bytes.resize(size, 0);
     let header = Out::records(out.big, 9).bytes;

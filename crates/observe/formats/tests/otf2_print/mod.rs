@@ -1,4 +1,5 @@
-//! Archives that the real library writes, and what it finds in one, by otf2-print, as rows of a run.
+//! Archives that the real library writes, and what otf2-print lists of an archive, as rows of a
+//! run.
 
 #![allow(clippy::unwrap_used)]
 
@@ -47,7 +48,7 @@ impl Rows {
         same("marks", &self.marks, &other.marks);
     }
 
-    /// Those of a run.
+    /// The rows of a run.
     pub fn of(run: &RunReader) -> Self {
         let mut rows = Self::default();
         let operations = run.read::<Operations>().unwrap();
@@ -96,7 +97,7 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &[T], expected: &[T])
     assert_eq!(found.len(), expected.len(), "{what}");
 }
 
-/// Exports a run into a directory; `None` where the library is not installed.
+/// Exports a run into a directory; `None` if the library is not installed.
 pub fn exported(run: &RunReader, to: &Path) -> Option<(PathBuf, Export)> {
     match try_export(run, Format::Otf2, to) {
         Ok(export) => Some((to.join("traces.otf2"), export)),
@@ -108,8 +109,8 @@ pub fn exported(run: &RunReader, to: &Path) -> Option<(PathBuf, Export)> {
     }
 }
 
-/// What otf2-print lists of an archive, which it must accept without a word on standard error;
-/// `None` where it is not installed.
+/// What otf2-print lists of an archive, which it must accept without a message on standard error;
+/// `None` if it is not installed.
 #[track_caller]
 pub fn listed(anchor: &Path, options: &[&str]) -> Option<String> {
     let output = match Command::new("otf2-print")
@@ -138,7 +139,7 @@ struct Open {
     ends: Vec<EndRow>,
 }
 
-/// A location of the listing.
+/// A location in the listing.
 #[derive(Default)]
 struct Lane {
     open: Vec<Open>,
@@ -146,7 +147,7 @@ struct Lane {
     requests: HashMap<u64, (u64, Option<EndRow>)>,
 }
 
-/// The listing as rows; `rank` is that of a location, `ns` makes nanoseconds of ticks.
+/// The listing as rows; `rank` gives the rank of a location, `ns` converts ticks to nanoseconds.
 pub fn rows(listing: &str, rank: impl Fn(u64) -> u32, ns: impl Fn(u64) -> u64) -> Rows {
     let mut rows = Rows::default();
     let mut lanes: BTreeMap<u64, Lane> = BTreeMap::new();
@@ -158,7 +159,7 @@ pub fn rows(listing: &str, rank: impl Fn(u64) -> u32, ns: impl Fn(u64) -> u64) -
             continue;
         };
         let (own, time) = (rank(location), ns(ticks));
-        // Ranks are those of the communicator; their locations stand behind them: `1 ("name" <7>)`.
+        // Ranks are those of the communicator; their locations follow them: `1 ("name" <7>)`.
         let world = |line: &str, who: &str| {
             let (_, behind) = line.split_once(who).unwrap();
             let (_, location) = behind.split_once("\" <").unwrap();
@@ -220,7 +221,7 @@ pub fn rows(listing: &str, rank: impl Fn(u64) -> u32, ns: impl Fn(u64) -> u64) -
     rows.sorted()
 }
 
-/// Enter and leave of the regions that are listed of a location: name and time.
+/// Each enter and leave of a region that is listed for a location: name and time.
 pub fn regions(listing: &str, location: u64) -> Vec<(bool, String, u64)> {
     let mut found = Vec::new();
     for line in listing.lines() {
@@ -234,13 +235,13 @@ pub fn regions(listing: &str, location: u64) -> Vec<(bool, String, u64)> {
     found
 }
 
-/// The name of the region of a line; it may have quotes in it.
+/// The name of the region in a line; it may contain quotes.
 fn region(line: &str) -> String {
     let (_, name) = line.split_once("Region: \"").unwrap();
     name.rsplit_once("\" <").unwrap().0.to_owned()
 }
 
-/// The number behind a word of a line.
+/// The number after a word of a line.
 fn number(line: &str, word: &str) -> u64 {
     let rest = line.split(word).nth(1).unwrap();
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next();

@@ -1,4 +1,4 @@
-//! Files of perf as runs.
+//! Files of perf, imported as runs.
 
 use super::PerfFile;
 use crate::story::{import_file, story_payloads};
@@ -30,7 +30,7 @@ pub fn import(bytes: &[u8]) -> Result<(Imported, Run), ImportError> {
     Ok((imported, Run(run, dir)))
 }
 
-/// The story in two rounds, in each of which perf emptied one CPU's buffer after the other.
+/// The story in two rounds, in each of which perf emptied one CPU's buffer after another.
 pub fn story_perf(mut file: PerfFile) -> Vec<u8> {
     let story = story_payloads();
     for half in story.chunks(story.len() / 2) {

@@ -38,7 +38,7 @@ pub const USUAL: u64 = IP | TID | TIME | CPU | PERIOD | RAW | IDENTIFIER;
 pub const ALL_COUNTS: u64 = 0b1_0111;
 pub const GROUP: u64 = 1 << 3;
 
-/// Size of a record of lost samples, with what perf usually has at its end.
+/// Size of a record of lost samples, with the fields that perf usually has at its end.
 pub const SIZE_OF_LOST_SAMPLES: usize = 8 + 8 + 32;
 
 /// A perf.data of a little-endian machine with two CPUs, written by hand.
@@ -47,17 +47,17 @@ pub struct PerfFile {
     pub sample_type: u64,
     pub read_format: u64,
     pub clock: Option<u32>,
-    /// CPUs that the machine may have, and that are online.
+    /// How many CPUs the machine may have, and how many are online.
     pub cpus: [u32; 2],
-    /// Bytes of a compressed record, if they are compressed.
+    /// Bytes per compressed record, if records are compressed.
     pub packed: Option<usize>,
-    /// Whether compressed records tell the size of their data, as those of newer perf do.
+    /// Whether compressed records give the size of their data, as those of newer perf do.
     pub sized: bool,
     /// Whether the descriptions of events are left out.
     pub undescribed: bool,
-    /// Records of the round that has not ended.
+    /// Records of the current round.
     pub records: Vec<u8>,
-    /// The records in order: a round ends after each.
+    /// The records of the rounds that have ended, in order.
     pub rounds: Vec<Vec<u8>>,
 }
 
@@ -94,13 +94,13 @@ fn sized32(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u32).to_le_bytes()[..], bytes].concat()
 }
 
-/// Number of an event: tracepoints have 10 and the CPU, the other one 20 and the CPU.
+/// ID of an event: tracepoints have 10 plus the CPU, the other event has 20 plus the CPU.
 fn id(cpu: u32) -> u64 {
     10 + u64::from(cpu)
 }
 
 impl PerfFile {
-    /// The sample of a tracepoint.
+    /// Adds a sample of a tracepoint.
     pub fn sample(
         &mut self,
         time: u64,
@@ -142,12 +142,12 @@ impl PerfFile {
         self.records.extend(record(9, &body));
     }
 
-    /// Any record.
+    /// Adds any record.
     pub fn record(&mut self, kind: u32, body: &[u8]) {
         self.records.extend(record(kind, body));
     }
 
-    /// A record of the kernel that is no sample, with what it has at its end.
+    /// Adds a record of the kernel that is no sample, with the fields at its end.
     pub fn other(&mut self, kind: u32, body: &[u8], time: u64, cpu: u32) {
         let fields = [
             (TID, 0),
@@ -162,19 +162,19 @@ impl PerfFile {
         self.record(kind, &[body, &end].concat());
     }
 
-    /// So many events were lost on a CPU before its next one.
+    /// Adds a loss of this many events on a CPU, before its next one.
     pub fn lost(&mut self, cpu: u32, count: u64, time: u64) {
         self.other(2, &words(&[id(cpu), count]), time, cpu);
     }
 
-    /// Which CPU the numbers of events belong to, and to which thread.
+    /// Adds which CPU and which thread the event IDs belong to.
     pub fn index(&mut self, thread: i64) {
         let entry = |cpu| [id(cpu), 0, u64::from(cpu), thread as u64];
         let index = [&[2][..], &entry(0), &entry(1)].concat();
         self.record(69, &words(&index));
     }
 
-    /// A round ends.
+    /// Ends a round.
     pub fn round(&mut self) {
         self.rounds.push(std::mem::take(&mut self.records));
     }
@@ -213,7 +213,7 @@ impl PerfFile {
         out
     }
 
-    /// Header features but the descriptions: number and data.
+    /// Header features other than the descriptions: number and data.
     fn features(&self) -> Vec<(u32, Vec<u8>)> {
         vec![
             (3, sized32(b"n17\0\0\0\0\0")),
@@ -226,7 +226,7 @@ impl PerfFile {
         ]
     }
 
-    /// Four CPUs on two cores of two packages.
+    /// Four CPUs on two cores in two packages.
     fn topology(&self) -> Vec<u8> {
         let list =
             |of: [&[u8]; 2]| [&2_u32.to_le_bytes()[..], &sized32(of[0]), &sized32(of[1])].concat();
@@ -248,7 +248,7 @@ impl PerfFile {
             match self.packed {
                 None => out.extend(round),
                 Some(size) => {
-                    // A frame with a window of 1 KiB, which is never ended, of blocks as they are.
+                    // A frame of raw blocks with a window of 1 KiB, which is never ended.
                     let mut frame = Vec::new();
                     if !std::mem::replace(&mut begun, true) {
                         frame.extend(b"\x28\xb5\x2f\xfd\0\0");

@@ -4,7 +4,7 @@ use idlewave_ftrace::format::EventFormat;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Places of numbers in bytes that are turned round.
+/// Bytes whose numbers are swapped one after another, and the position of the next.
 struct Bytes<'a> {
     bytes: &'a mut [u8],
     at: usize,
@@ -22,7 +22,7 @@ impl Bytes<'_> {
         value
     }
 
-    /// Turns numbers of these sizes round.
+    /// Swaps the bytes of numbers of these sizes.
     fn turn(&mut self, sizes: &[usize]) {
         for &size in sizes {
             self.bytes[self.at..self.at + size].reverse();
@@ -30,7 +30,7 @@ impl Bytes<'_> {
         }
     }
 
-    /// Turns what follows round, numbers of 64 bits.
+    /// Swaps the rest, as numbers of 64 bits.
     fn rest(&mut self) {
         while self.at < self.bytes.len() {
             self.turn(&[8]);
@@ -42,7 +42,7 @@ fn get(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
-/// Turns the numbers of a perf.data round. What an importer has no use for is left out.
+/// Swaps the numbers of a perf.data. What an importer does not use is left out.
 pub fn big_endian(file: &[u8]) -> Vec<u8> {
     let (entry, attrs, attrs_size) = (get(file, 16), get(file, 24) as usize, get(file, 32));
     let (data, data_size) = (get(file, 40) as usize, get(file, 48) as usize);
@@ -75,7 +75,7 @@ pub fn big_endian(file: &[u8]) -> Vec<u8> {
     .rest();
     out.extend(header);
     out.extend(&file[104..data]);
-    // Numbers of events stand between the header and the attributes.
+    // Event IDs come between the header and the attributes.
     Bytes {
         bytes: &mut out[..attrs],
         at: 104,
@@ -90,7 +90,7 @@ pub fn big_endian(file: &[u8]) -> Vec<u8> {
         };
         attr.turn(&[4, 4, 8, 8, 8, 8, 8, 4, 4, 8, 8, 8, 8, 4, 4]);
         attr.rest();
-        // A bit field, which begins with its highest bit there.
+        // A bit field, which begins with its highest bit on a big-endian machine.
         let bits = u64::from_be_bytes(out[flags..flags + 8].try_into().unwrap());
         out[flags..flags + 8].copy_from_slice(&bits.reverse_bits().to_be_bytes());
     }
@@ -107,7 +107,7 @@ pub fn big_endian(file: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `sample_type` by number of the event.
+/// `sample_type` by event ID.
 fn types(file: &[u8]) -> HashMap<u64, u64> {
     let (entry, attrs) = (get(file, 16) as usize, get(file, 24) as usize);
     let mut types = HashMap::new();
@@ -124,7 +124,7 @@ fn types(file: &[u8]) -> HashMap<u64, u64> {
     types
 }
 
-/// Calls `visit` with the text of each description of an event; turns the sizes round on the way.
+/// Calls `visit` with the text of each description of an event, and swaps the sizes on the way.
 fn each_format(data: &mut [u8], mut visit: impl FnMut(&str)) {
     let mut b = Bytes {
         bytes: data,
@@ -162,7 +162,7 @@ fn each_format(data: &mut [u8], mut visit: impl FnMut(&str)) {
 fn formats(tracing: &[u8]) -> HashMap<u16, EventFormat> {
     let mut formats = HashMap::new();
     each_format(&mut tracing.to_vec(), |text| {
-        // Those of the function tracers are in a form of their own.
+        // Those of the function tracers have a form of their own.
         if let Ok(format) = EventFormat::parse(Path::new(""), text) {
             formats.insert(format.id, format);
         }
@@ -179,7 +179,7 @@ fn feature(bit: u32, mut data: Vec<u8>) -> Vec<u8> {
         1 => each_format(&mut data, |_| ()),
         10 => b.rest(),
         29 => b.turn(&[4, 4, 8, 8]),
-        // A text, or two numbers of CPUs.
+        // A text, or two CPU counts.
         7 => b.turn(&[4, 4]),
         _ => b.turn(&[4]),
     }
@@ -204,7 +204,7 @@ fn records(
         b.turn(&[4, 2, 2]);
         match kind {
             9 => sample(&mut b, types, formats),
-            // Process and thread, a name, and what all others have at their end.
+            // Process and thread, a name, and the fields that all others have at their end.
             3 => {
                 b.turn(&[4, 4]);
                 b.at = b.bytes.len() - 32;
@@ -226,12 +226,12 @@ fn records(
     out
 }
 
-/// Process, thread, time, CPU and number.
+/// Process, thread, time, CPU and ID.
 fn end(b: &mut Bytes<'_>) {
     b.turn(&[4, 4, 8, 4, 4, 8]);
 }
 
-/// Number, address, process, thread, time, CPU, period, and the payload.
+/// ID, address, process, thread, time, CPU, period, and the payload.
 fn sample(b: &mut Bytes<'_>, types: &HashMap<u64, u64>, formats: &HashMap<u16, EventFormat>) {
     let id = b.number::<8>();
     assert_eq!(types[&id], super::USUAL);

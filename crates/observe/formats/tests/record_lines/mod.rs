@@ -1,4 +1,4 @@
-//! Records of a Perfetto trace as lines, for the tests beside the reader and those of the crate.
+//! Records of a Perfetto trace as lines, for the reader's own tests and those of the crate.
 
 use super::Record;
 use idlewave_ftrace::event::{Comm, Event, Handler};

@@ -150,7 +150,7 @@ pub fn run(directory: &Path) -> PathBuf {
         number,
         returned,
     };
-    // sched_yield and read; then a call that a tracer had cancelled.
+    // sched_yield and read; then a call that a tracer cancelled.
     table::<Syscalls>(
         &mut out,
         [
@@ -310,7 +310,7 @@ fn findings(trace: idlewave_run::TraceSheet) -> Findings {
     }
 }
 
-/// A run of these bursts and interrupts, on as many nodes.
+/// A run with these bursts and interrupts, on this many nodes.
 pub fn kernel_run(
     directory: &Path,
     nodes: u32,

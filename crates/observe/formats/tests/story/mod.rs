@@ -18,7 +18,7 @@ pub fn import_file(file: &Path, program: &Program) -> Result<(Imported, RunReade
     Ok((imported, RunReader::open(&output)?))
 }
 
-/// All tables of a run as lines in order of CPU and time, numbers of sources replaced by names.
+/// All tables of a run as lines in order of CPU and time, with sources by name instead of number.
 pub fn lines(run: &RunReader) -> Vec<String> {
     let sources = run.read::<Sources>().unwrap();
     let mut out = Vec::new();
@@ -99,8 +99,8 @@ pub fn story() -> Vec<(u64, u32, Happens)> {
 }
 
 /// What the story must become, worked out by hand: CPU 0 has the solver from 1.0 to 2.0 ms, CPU 1
-/// its other process until 2.1 ms but for the daemon's 100 us. Before the first and after the last
-/// switch nothing is known.
+/// its other process until 2.1 ms except for the daemon's 100 us. Before the first switch and after
+/// the last one, nothing is known.
 pub fn story_lines() -> Vec<String> {
     let mut lines = [
         "burst 0 1000000 2000000 70 r1 true",
@@ -142,7 +142,7 @@ pub enum Wakes {
     Begun,
     /// Its end.
     Finished,
-    /// Both; the CPU that is stored first has no start of any, but the end of one.
+    /// Both; the CPU that is stored first has the end of a wake-up, but no start.
     Both,
 }
 
@@ -171,7 +171,7 @@ pub fn story_pages() -> [Vec<u8>; 2] {
     story_pages_with(Wakes::Begun)
 }
 
-/// The same with these events of wake-ups.
+/// The same with these wake-up events.
 pub fn story_pages_with(wakes: Wakes) -> [Vec<u8>; 2] {
     [0, 1].map(|cpu| {
         let of_cpu = story_payloads_with(wakes).into_iter();
@@ -206,7 +206,7 @@ pub fn story_text(layout: Layout) -> String {
             Happens::Switch((prev, from), state, (next, to)) => {
                 let body = match layout {
                     Layout::Report => {
-                        // The plugin of trace-cmd knows no `+` and other letters.
+                        // trace-cmd's plugin prints W where today's kernels have I.
                         let state = if state == "I" { "W" } else { state };
                         format!("{from}:{prev} [120] {state} ==> {to}:{next} [120]")
                     }
@@ -243,11 +243,10 @@ pub fn story_text(layout: Layout) -> String {
     text
 }
 
-/// A writer of trace.dat in either byte order, as trace-cmd.dat.v6(5) and v7(5) describe the
-/// formats.
+/// Writes a trace.dat as trace-cmd.dat.v6(5) and v7(5) describe the formats.
 pub struct Dat {
     pub version: u32,
-    /// Name of the compression, of version 7.
+    /// Name of the compression, for version 7.
     pub packing: &'static str,
     pub clock: &'static str,
     /// Data of the option that converts stamps: multiplier, shift, offset.
@@ -348,7 +347,7 @@ impl Dat {
         out
     }
 
-    /// Appends a section and returns its place.
+    /// Appends a section and returns its position.
     fn section(&self, out: &mut Vec<u8>, id: u16, data: &[u8]) -> u64 {
         let place = out.len() as u64;
         let packed = self.packing != "none" && id != 0;
@@ -389,7 +388,7 @@ impl Dat {
             let begin = out.len();
             match packed {
                 true => {
-                    // Two chunks, as trace-cmd makes several; the first ends within the events.
+                    // Two chunks, as trace-cmd makes several; the first one ends within the events.
                     let (a, b) = cpu.split_at(100.min(cpu.len()));
                     let chunks: Vec<&[u8]> = [a, b].into_iter().filter(|c| !c.is_empty()).collect();
                     out.extend((chunks.len() as u32).to_le_bytes());
@@ -404,7 +403,7 @@ impl Dat {
             }
             buffer.extend((n as u32).to_le_bytes());
             buffer.extend((begin as u64).to_le_bytes());
-            // trace-cmd leaves out the count of chunks.
+            // trace-cmd's size leaves out the count of chunks.
             let size = out.len() - begin - if packed { 4 } else { 0 };
             buffer.extend((size as u64).to_le_bytes());
         }

@@ -78,7 +78,7 @@ impl Place {
         done.map(|()| to)
     }
 
-    /// Runs `command`, which starts with the program, on so many ranks.
+    /// Runs `command`, which starts with the program, on this many ranks.
     pub fn run(
         &self,
         mpi: &Installation,
@@ -107,7 +107,7 @@ impl Place {
         }
     }
 
-    /// The same, and it must succeed on all ranks, with nothing lost.
+    /// The same, but the command must succeed on all ranks, with nothing lost.
     pub fn run_well(&self, mpi: &Installation, ranks: u32, command: &[&Path]) -> Vec<Process> {
         let run = self.run(mpi, ranks, command, &[]);
         assert!(
@@ -128,8 +128,8 @@ impl Place {
     }
 }
 
-/// One job at a time: ranks wait by polling, and those of several tests together would take minutes
-/// for what takes a second, until their time limit ends them.
+/// One job at a time: ranks wait by polling, so those of several tests at once would need minutes
+/// for one second's work, until their time limit ends them.
 static JOB: Mutex<()> = Mutex::new(());
 
 fn output(command: &mut Command, rings: &Path) -> Output {
@@ -139,7 +139,7 @@ fn output(command: &mut Command, rings: &Path) -> Output {
         std::fs::create_dir(rings).expect("a directory for the rings");
     });
     let words = String::from_utf8_lossy(&output.stderr);
-    // 124 is what `timeout` says.
+    // 124 is the exit code of `timeout`.
     assert_ne!(
         output.status.code(),
         Some(124),
@@ -177,7 +177,7 @@ pub fn read(directory: &Path) -> Vec<Process> {
         .map(|rings| Process { rings })
         .collect();
     for process in &mut processes {
-        // The main thread first.
+        // The main thread comes first.
         process
             .rings
             .sort_by_key(|ring| (ring.state.tid != ring.state.pid, ring.state.tid));
@@ -231,7 +231,7 @@ impl Process {
             .collect()
     }
 
-    /// Names of the functions called, in order, once each in a row.
+    /// Names of the functions called, in order, one per call.
     pub fn names(&self) -> Vec<&'static str> {
         let mut names = Vec::new();
         for record in self.records() {
@@ -246,7 +246,7 @@ impl Process {
     pub fn messages(&self) -> BTreeMap<i32, Vec<Message>> {
         let mut messages: Vec<(Option<i32>, Message)> = Vec::new();
         let mut open: HashMap<u64, usize> = HashMap::new();
-        // Sends and receives of all threads first: another one may complete them.
+        // Sends and receives of all threads first: another thread may complete them.
         for record in self.records() {
             if let Record::Transfer {
                 send,

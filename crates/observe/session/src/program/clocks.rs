@@ -1,4 +1,4 @@
-//! Comparisons of this node's clock with others', made by the program's ranks.
+//! Comparisons of this node's clock with those of other nodes, made by the program's ranks.
 
 use crate::SessionError;
 use idlewave_sys::files;
@@ -43,7 +43,7 @@ pub fn clock_exchanges(bundle: &Path) -> Result<Vec<ClockExchange>, SessionError
     serde_json::from_str(&text).map_err(|e| SessionError::io("read", path)(e.into()))
 }
 
-/// Writes them; without comparisons no file is written.
+/// Writes the comparisons, or no file if there are none.
 pub(super) fn write(bundle: &Path, exchanges: &[ClockExchange]) -> Result<(), SessionError> {
     if exchanges.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Communicators: from the number that identifies one to all members, to a dense number in this
+//! Maps the number that identifies a communicator to all its members to a dense number in this
 //! bundle.
 
 use idlewave_run::tables::{Communicator, Communicators};
@@ -46,7 +46,7 @@ impl Book {
         })
     }
 
-    /// Members of a communicator of `total`, from `first` on.
+    /// Adds members of a communicator of `total` members, from `first` on.
     pub fn members(
         &mut self,
         key: u64,
@@ -65,7 +65,7 @@ impl Book {
         let comm = entry.comm;
         entry.written = total.min(first.saturating_add(ranks.len() as u32));
         for (member, rank) in (first..total).zip(ranks) {
-            // None: a process outside MPI_COMM_WORLD, which the ledger lists.
+            // `None` is a process outside MPI_COMM_WORLD; the ledger lists it.
             if let Some(rank) = rank.map(Rank::new) {
                 self.table.push(Communicator {
                     comm,

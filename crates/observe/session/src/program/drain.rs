@@ -1,4 +1,4 @@
-//! From rings to the spill, while the program runs.
+//! Moves records from the rings to the spill while the program runs.
 
 use super::state::{ProgramRing, TORN, Viewed};
 use crate::SessionError;
@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Least interval between pairs of clock readings: a day of them takes less than 3 MiB.
+/// Minimum interval between pairs of clock readings: a day of them takes less than 3 MiB.
 const CALIBRATE_EVERY: Duration = Duration::from_secs(1);
 /// Records copied at a time: 256 KiB.
 const PIECE: u64 = 1 << 12;
@@ -27,10 +27,10 @@ pub type AskNumbers<'a> = dyn FnMut(&[Pid]) -> Result<Vec<Option<Pid>>, SessionE
 pub struct Drain {
     directory: PathBuf,
     before: BTreeMap<(Pid, u32), Before>,
-    /// Of this process; `None` without /proc.
+    /// The namespace of this process; `None` without /proc.
     namespace: Option<PidNamespace>,
     rings: BTreeMap<OsString, Ring>,
-    /// Files that are not rings, remembered so that they are examined once only.
+    /// Files that are not rings, remembered so that they are examined only once.
     refused: Vec<OsString>,
     /// Processes that could not create a ring, by their own numbers.
     without: BTreeSet<u32>,
@@ -87,7 +87,7 @@ pub struct NewThread {
 
 struct Ring {
     reader: RingReader,
-    /// Its header when last read.
+    /// Its header as last read.
     said: RingState,
     number: u32,
     generation: u32,
@@ -122,7 +122,7 @@ impl Drain {
     }
 
     /// Drains all rings once. Calls `told` for threads whose rank has become known, and requests
-    /// the numbers of new ones in the kernel's view.
+    /// the numbers of new threads in the kernel's view.
     ///
     /// # Errors
     /// The spill cannot be written; the records stay in the rings.
@@ -150,7 +150,7 @@ impl Drain {
         self.take(pair, spill, told)
     }
 
-    /// The last round, with a fresh reading of the clocks, so that no record is later than it.
+    /// The last round, with a fresh clock reading that no record is later than.
     ///
     /// # Errors
     /// As for [`round`](Self::round).
@@ -189,7 +189,7 @@ impl Drain {
             };
             let mut state = ring.reader.state();
             if ring.reader.is_torn() {
-                // The header is unusable now; the last known state stays.
+                // The header is unusable now; keep the last known state.
                 state = ring.said.clone();
                 state.life |= TORN;
             }
@@ -228,7 +228,8 @@ impl Drain {
                     break;
                 }
                 written(RecordKind::RingRecord, &self.words)?;
-                // Only now: the records in the spill survive the end of this process.
+                // Release only now: from here on, the records survive in the spill if this process
+                // ends.
                 ring.reader.release();
                 left -= taken;
                 seen.records += taken;
@@ -414,7 +415,7 @@ mod tests {
         for name in ["7.refused", "8.refused", "x.refused", "9.9.refused"] {
             fs::write(dir.path().join(name), "").unwrap();
         }
-        // A later thread of this process succeeded.
+        // A later thread of process 8 succeeded.
         Made::new(&dir.path().join("8.8.ring"), 8, 0);
         let mut drain = Drain::new(dir.path());
         let mut numbers =
@@ -480,8 +481,8 @@ mod tests {
         };
         rings.iter().for_each(|ring| ring.written(3));
         assert_eq!(round().records, 9);
-        // One has lost everything, the other everything but its header: it seems to have written
-        // more.
+        // One ring has lost everything, the other everything but its header, which claims more
+        // records.
         rings[0].0.set_len(0).unwrap();
         rings[1].0.set_len(HEADER_BYTES as u64).unwrap();
         rings[1..].iter().for_each(|ring| ring.written(5));

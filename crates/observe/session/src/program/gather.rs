@@ -1,4 +1,4 @@
-//! From the spill of a recorded program to the tables of its bundle.
+//! Turns the spill of a recorded program into the tables of its bundle.
 
 use super::clocks;
 use super::rows::{Rows, Thread};
@@ -66,8 +66,8 @@ pub(crate) fn rings(bundle: &std::path::Path) -> Result<BTreeMap<u32, Spilled>, 
 }
 
 /// Builds the tables of a program's rings, its ranks and its losses, and adds them to the manifest
-/// (not yet saved). Can be repeated until the spill is removed. Memory grows with what is open at
-/// one time, not with the run.
+/// (not yet saved). This can be repeated until the spill is removed. Memory grows with what is open
+/// at one time, not with the length of the run.
 ///
 /// # Errors
 /// The spill cannot be read, or a table cannot be written (full disk).

@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Most rows of a process that are held back, beyond the open ones.
 const MOST_HELD: usize = 1 << 16;
-/// Most completions kept whose start has not been seen yet: it arrives a moment later, through
-/// another thread's ring.
+/// Most completions kept whose start has not been seen yet: the start arrives a moment later,
+/// through another thread's ring.
 const MOST_EARLY: usize = 1 << 16;
 
 /// How an operation ended.
@@ -47,7 +47,7 @@ pub(super) struct Join {
     early: HashMap<u64, Completion>,
     /// Open requests that are not messages but collectives.
     others: HashSet<u64>,
-    /// Number of slots from which completed ones overtake.
+    /// Number of slots from which on completed operations overtake open ones.
     limit: usize,
     /// Operations that were cancelled.
     pub cancelled: u64,
@@ -58,12 +58,12 @@ pub(super) struct Join {
 }
 
 impl Join {
-    /// An operation started and completed by the same call.
+    /// Adds an operation started and completed by the same call.
     pub fn whole(&mut self, row: Transfer) {
         self.slots.push_back(Slot::Done(row));
     }
 
-    /// An operation started with a request.
+    /// Adds an operation started with a request.
     pub fn start(&mut self, request: u64, row: Transfer) {
         let slot = match self.early.remove(&request) {
             Some(end) => self.ended(row, &end),
@@ -76,14 +76,14 @@ impl Join {
         self.slots.push_back(slot);
     }
 
-    /// A request that is not a message.
+    /// Adds a request that is not a message.
     pub fn start_other(&mut self, request: u64) {
         if self.early.remove(&request).is_none() {
             self.others.insert(request);
         }
     }
 
-    /// A request was completed.
+    /// Notes that a request was completed.
     pub fn complete(&mut self, request: u64, end: Completion) {
         if self.others.remove(&request) {
             return;
@@ -114,8 +114,8 @@ impl Join {
             return Slot::Gone;
         }
         if end.freed {
-            // It is still a message: without its row all later ones would be matched with the wrong
-            // ends.
+            // It is still a message: without its row, all later messages would be matched with the
+            // wrong counterparts.
             self.freed += 1;
             return Slot::Done(row);
         }

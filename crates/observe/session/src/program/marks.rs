@@ -1,9 +1,9 @@
-//! Marks of one thread: pairs of starts and ends.
+//! Marks of one thread: pairs starts with ends.
 
 use idlewave_interpose::Mark;
 use std::collections::HashMap;
 
-/// Most regions open at once in a thread; deeper ones are dropped.
+/// Most regions open at once in a thread; more deeply nested ones are dropped.
 const MOST_OPEN: usize = 4_096;
 
 /// A stretch or a point.
@@ -25,12 +25,12 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// A name for the marks of a number.
+    /// Names the marks that have this number.
     pub fn name(&mut self, number: u32, name: String) {
         self.names.insert(number, name);
     }
 
-    /// A mark; returns the region that it completes.
+    /// Adds a mark; returns the region that it completes.
     pub fn add(&mut self, what: Mark, number: u32, time: u64) -> Option<Stretch> {
         match what {
             Mark::Begin if self.open.len() < MOST_OPEN => {

@@ -2,7 +2,7 @@
 //! the recording has ended or is recovered.
 //!
 //! [`Drain`] is the first half and runs beside the program; [`gather_program`] is the second and
-//! needs the bundle only.
+//! needs only the bundle.
 
 mod clocks;
 mod communicators;

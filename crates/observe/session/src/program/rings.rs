@@ -1,5 +1,5 @@
-//! The directory of the rings, with the preloaded library beside it: private, in memory if there is
-//! space, removed at the end.
+//! The directory of the rings, with the preloaded library beside it. It is private, in memory if
+//! there is space, and removed at the end.
 
 use crate::SessionError;
 use idlewave_interpose::{Bell, InterposeError};
@@ -39,8 +39,8 @@ pub struct Rings {
 }
 
 impl Rings {
-    /// Creates one, in memory if there is space, and removes those that killed predecessors of this
-    /// user left, but for those whose run is yet to be made whole.
+    /// Creates a directory, in memory if there is space. Removes those that killed predecessors of
+    /// this user left, except for those whose run is yet to be completed.
     ///
     /// # Errors
     /// There is not enough space.
@@ -59,7 +59,7 @@ impl Rings {
         })
     }
 
-    /// Creates the bell by which programs wake the process that drains these rings; once.
+    /// Creates the bell by which programs wake the process that drains these rings. Call this once.
     ///
     /// # Errors
     /// There is not enough space.
@@ -149,19 +149,19 @@ fn places() -> Vec<PathBuf> {
     places
 }
 
-/// The path that a file holds; empty without one.
+/// The path that a file holds; empty if there is no file.
 pub(super) fn noted(file: &Path) -> PathBuf {
     let path = files::read(file, LONGEST_PATH).unwrap_or_default();
     PathBuf::from(OsString::from_vec(path))
 }
 
-/// Whether a run will have what these rings still hold.
+/// Whether a run still waits for what these rings hold.
 fn is_awaited(rings: &Path) -> bool {
     let bundle = noted(&rings.join(BUNDLE));
     bundle.is_absolute() && noted(&bundle.join(RINGS)) == rings
 }
 
-/// Removes what killed predecessors of this user left and no run waits for.
+/// Removes what killed predecessors of this user left, unless a run waits for it.
 fn clean(place: &Path) {
     let entries = fs::read_dir(place).into_iter().flatten().flatten();
     for entry in entries {
@@ -225,7 +225,7 @@ mod tests {
             assert!(!rings.exists());
             let _ = fs::remove_dir_all(&run);
         }
-        // A run that waits for others.
+        // A run that waits for other rings.
         fs::create_dir(&run).unwrap();
         let [first, second] = [dead(dir.path()), dead(dir.path())];
         note_rings(&run, &first).unwrap();
@@ -253,7 +253,7 @@ mod tests {
         let stranger = dir.path().join("idlewave-rings-of-somebody");
         fs::create_dir(&stranger).unwrap();
         assert!(adopt(&stranger).is_none());
-        // Others may look into it, so it was not created here.
+        // Others may read it, so it was not created here.
         let mode = |mode| fs::Permissions::from_mode(mode);
         fs::set_permissions(&dead, mode(0o755)).unwrap();
         assert!(adopt(&dead).is_none());

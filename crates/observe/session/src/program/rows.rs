@@ -1,4 +1,4 @@
-//! From the records of rings to rows of tables.
+//! Turns the records of rings into rows of tables.
 
 use super::clocks::ClockExchange;
 use super::communicators::Book;
@@ -28,7 +28,7 @@ pub(super) struct Rows<'a> {
     marks: TableWriter<MarkTable>,
     pub communicators: Book,
     operations: Operations,
-    /// From the number of a function to its row of `operations`.
+    /// The row of `operations` for each function number.
     numbers: HashMap<u16, u32>,
     joins: BTreeMap<Pid, Join>,
     pub seen: SeenInRecords,
@@ -82,7 +82,7 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Records of a ring, in order. `rank` is that of its process.
+    /// Adds records of a ring, in order. `rank` is that of its process.
     pub fn add(
         &mut self,
         ring: &ProgramRing,
@@ -207,7 +207,7 @@ impl<'a> Rows<'a> {
             }
             Record::Call { .. } => return self.call(ring, rank, thread, &record),
             Record::Transfer { .. } => self.transfer(ring, rank, thread, &record),
-            // Handled before: they need no rank.
+            // Handled above: they need no rank.
             Record::MarkName { .. }
             | Record::Mark { .. }
             | Record::Loss { .. }

@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Stores the path of the rings in the bundle, and that of the bundle beside the rings: as long as
-/// each names the other, recordings that begin leave the rings alone.
+/// each names the other, new recordings leave the rings alone.
 ///
 /// # Errors
 /// The bundle or the directory of the rings cannot be written.
@@ -32,7 +32,7 @@ pub fn note_rings(bundle: &Path, rings: &Path) -> Result<(), SessionError> {
     note(bundle.join(RINGS), rings)
 }
 
-/// Removes that path: the rings are empty or gone.
+/// Removes the path from the bundle, once the rings are empty or gone.
 ///
 /// # Errors
 /// The bundle cannot be written.
@@ -45,7 +45,7 @@ pub fn forget_rings(bundle: &Path) -> Result<(), SessionError> {
 }
 
 /// Adds what the rings still hold to the spill of a bundle, if they exist: on the recording
-/// machine, until it reboots. They are removed when the result is dropped.
+/// machine, until it reboots. Dropping the result removes them.
 ///
 /// # Errors
 /// The spill cannot be read or written.
@@ -70,8 +70,8 @@ pub(crate) fn salvage_rings(out: &mut RunWriter) -> Result<Option<Rings>, Sessio
     let mut spill = SpillWriter::resume(bundle)?;
     // The rings use the same counter: this is the recording machine, and it has not rebooted.
     let mut calibration = Calibration::begin(Counter::choose(Path::new("/")));
-    // For threads that the killed recorder had not seen: where numbers differ, they can no longer
-    // be looked up.
+    // This is for threads that the killed recorder had not seen: if their numbers differ, they can
+    // no longer be looked up.
     let same = PidNamespace::current().is_ok_and(PidNamespace::is_initial)
         || !capture_path(&bundle.join("raw")).exists();
     let mut numbers = |threads: &[Pid]| {

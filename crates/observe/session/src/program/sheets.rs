@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// More ranks than this count as damage.
 const MOST_RANKS: u32 = 1 << 24;
 
-/// The processes that belong together: those of the command's first MPI program.
+/// The processes of the command's first MPI program.
 #[derive(Debug, Default)]
 pub(super) struct Job {
     size: Option<u32>,
@@ -20,7 +20,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// From all rings, in order of appearance.
+    /// Built from all rings, in order of appearance.
     pub fn of<'r>(rings: impl Iterator<Item = &'r ProgramRing>) -> Self {
         let mut job = Self::default();
         let mut taken = BTreeSet::new();
@@ -75,7 +75,8 @@ impl Job {
         let mut sheets: Vec<RankSheet> = Vec::new();
         for (&process, &rank) in &self.ranks {
             let own = || rings.iter().filter(|r| r.process == process);
-            // A number that is not from the kernel's view would be mistaken for a stranger's there.
+            // A number that is not from the kernel's view would be mistaken there for another
+            // process's.
             let seen = |ring: &&&&ProgramRing| ring.viewed != Viewed::Unknown;
             // The thread of MPI_Init is the first of its process with a ring, usually the main
             // thread.
@@ -105,7 +106,7 @@ impl Job {
 /// of the program.
 pub fn complete_ranks(manifest: &mut Manifest, size: u32) {
     let known: BTreeSet<Rank> = manifest.ranks.iter().map(|r| r.rank).collect();
-    // The size is untrusted: no more than MPI programs have.
+    // The size is untrusted, so limit it to what MPI programs have.
     let all = (0..size.min(MOST_RANKS)).map(Rank::new);
     let missing: Vec<Rank> = all.filter(|rank| !known.contains(rank)).collect();
     let sheets = missing.iter().copied().map(RankSheet::unrecorded);
@@ -131,8 +132,9 @@ pub fn complete_ranks(manifest: &mut Manifest, size: u32) {
 
 const WITHOUT_RINGS: &str = "processes that call MPI or set marks, but could not create a ring";
 
-/// Enters processes that could not create a ring. Call it before
-/// [`gather_program`](super::gather_program), which would report that there was none.
+/// Enters processes that could not create a ring. Call this before
+/// [`gather_program`](super::gather_program), which would otherwise report that no process called
+/// MPI_Init.
 pub fn enter_without_rings(losses: &mut Ledger, processes: u64) {
     losses.enter(
         WITHOUT_RINGS,

@@ -1,4 +1,4 @@
-//! What the spill says of a ring: blocks of
+//! What the spill says about a ring: blocks of
 //! [`RecordKind::RingState`](idlewave_run::spill::RecordKind::RingState).
 //!
 //! | word | low half | high half |
@@ -105,7 +105,7 @@ impl ProgramRing {
         now != *self
     }
 
-    /// With the previously known name and CPU, if the thread has ended since.
+    /// Keeps the previously known name and CPU if the thread has ended since.
     pub(super) fn or_as(mut self, before: Option<&Self>) -> Self {
         if let (true, Some(before)) = (self.name.is_empty(), before) {
             self.name = before.name.clone();
@@ -114,12 +114,12 @@ impl ProgramRing {
         self
     }
 
-    /// Whether the program truncated its file: what had not been taken by then is lost.
+    /// Whether the program truncated the ring's file: what had not been drained by then is lost.
     pub fn is_torn(&self) -> bool {
         self.life & TORN != 0
     }
 
-    /// With the numbers of the kernel's view, by which bundles identify threads.
+    /// Replaces the numbers by those of the kernel's view, by which bundles identify threads.
     pub(super) fn with_viewed_numbers(mut self) -> Self {
         if let Viewed::As(process, thread) = self.viewed {
             (self.process, self.thread) = (process, thread);
@@ -127,7 +127,7 @@ impl ProgramRing {
         self
     }
 
-    /// Whether MPI_Finalize has returned in it.
+    /// Whether MPI_Finalize has returned in the program.
     pub fn has_finalised(&self) -> bool {
         self.life & life::FINALISED != 0
     }

@@ -1,4 +1,4 @@
-//! From synthetic rings in a spill to tables, checked against the records.
+//! Gathers tables from synthetic rings in a spill, and checks them against the records.
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn call(begin: u64, end: u64, name: &str, rest: [u64; 5]) -> [u64; 8] {
     [begin, end, two, comm, sequence, sent, received, request]
 }
 
-/// `request` and `peer` are plus 1, as in rings.
+/// `request` and `peer` are given plus 1, as in rings.
 fn transfer(
     kind: u8,
     posted: u64,
@@ -128,7 +128,7 @@ impl Spill {
         self.block(RecordKind::RingRecord, number, records.as_flattened());
     }
 
-    /// Two counts are one nanosecond, and count 0 is nanosecond 1000.
+    /// Two counts make one nanosecond, and count 0 is nanosecond 1000.
     fn gather(mut self) -> (Gathered, RunReader) {
         let pair = |counts, ns| Pair {
             counts,

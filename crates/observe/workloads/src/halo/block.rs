@@ -4,7 +4,7 @@ use super::Halo;
 use super::wave::Wave;
 use idlewave_stats::random::mix;
 
-/// Cells at two steps.
+/// The cells at two successive steps.
 #[derive(Debug)]
 pub struct Block {
     cells: [usize; 3],
@@ -86,7 +86,8 @@ impl Block {
         largest
     }
 
-    /// Checksum of all own cells and their positions; those of several blocks add up, wrapping.
+    /// Checksum of all own cells and their positions; checksums of several blocks add up, modulo
+    /// 2^64.
     pub fn checksum(&self) -> u64 {
         let mut sum = 0_u64;
         let [_, ey, ez] = self.edges;
@@ -97,8 +98,8 @@ impl Block {
         sum
     }
 
-    /// Where the cells of a plane across a dimension start, and stride and length along its two
-    /// directions.
+    /// The index of the first cell of a plane across a dimension, and length and stride along the
+    /// plane's two directions.
     fn plane(&self, dimension: usize, layer: usize) -> (usize, [(usize, usize); 2]) {
         let strides = self.strides();
         let mut corner = [1; 3];
@@ -147,7 +148,7 @@ impl Block {
     }
 
     /// Fills both borders across a dimension from the block's own opposite faces, for a periodic
-    /// dimension of one rank.
+    /// dimension with one rank.
     pub fn wrap(&mut self, dimension: usize) {
         let last = self.cells[dimension];
         let step = self.strides()[dimension];

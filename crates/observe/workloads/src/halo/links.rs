@@ -4,7 +4,7 @@ use super::Halo;
 use idlewave_run::Decomposition;
 use idlewave_units::{Bytes, Rank};
 
-/// Bytes after the cells of a message: the number of the last step, if the sender knows it.
+/// Bytes after the cells of a message: the number of the last step, as far as the sender knows.
 pub const TRAILER: usize = 8;
 
 /// A face of a rank's block and the neighbour beyond it.
@@ -40,8 +40,8 @@ impl Halo {
     }
 
     /// The faces a rank exchanges in every step, in the order in which it starts them; for each it
-    /// sends and receives one message. A dimension of one rank has no faces. In a periodic
-    /// dimension of two ranks, both faces go to the same rank.
+    /// sends and receives one message. A dimension with one rank has no faces. In a periodic
+    /// dimension with two ranks, both faces go to the same rank.
     pub fn faces(&self, ranks: u32, rank: Rank) -> Vec<Face> {
         let sides = self.sides(ranks);
         let grid = Decomposition::of_sides(&sides, ranks);
@@ -66,7 +66,7 @@ impl Halo {
         faces
     }
 
-    /// The most exchanges that news needs to get from rank 0 to another rank.
+    /// The most exchanges it takes for information to get from rank 0 to another rank.
     pub(super) fn diameter(&self, ranks: u32) -> u32 {
         let far = |side: u32| if self.periodic { side / 2 } else { side - 1 };
         self.sides(ranks).into_iter().map(far).sum()

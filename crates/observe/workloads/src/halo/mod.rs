@@ -5,13 +5,13 @@
 //! sends the faces of the block to the neighbours and receives theirs (non-blocking, all at once),
 //! then replaces every cell by the mean of its six neighbours: a Jacobi sweep of the Laplace
 //! equation, with its memory traffic. At a chosen interval, all ranks combine their largest change,
-//! as programs do that iterate to convergence.
+//! as programs that iterate to convergence do.
 //!
 //! It verifies itself. The cells start as a plane wave (periodic) or as products of sines that
 //! vanish at the border (open). A sweep multiplies either by a known factor, so every cell and
-//! every largest change has a known value to compare with. Once a thousandth of the wave is left,
-//! it is set anew, so that the comparison stays meaningful. The checksum covers all cells and their
-//! positions; it does not depend on how they are divided.
+//! every largest change has a known value to compare with. Once only a thousandth of the wave is
+//! left, it is reset, so that the comparison stays meaningful. The checksum covers all cells and
+//! their positions; it does not depend on how they are divided.
 
 mod block;
 mod links;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const TAG: u32 = 410;
 /// Values range from -1 to 1; a sweep rounds by 1e-16 and damps earlier rounding errors.
 const TOLERANCE: f64 = 1e-12;
-/// How often a run reports progress.
+/// The most progress reports of a run.
 const TOLD: u32 = 200;
 
 fn tag(face: &Face, upwards: bool) -> Tag {
@@ -32,7 +32,7 @@ pub(super) struct Worker<'a> {
     incoming: Vec<Vec<u8>>,
     /// Sweeps since the wave was set.
     sweeps: u32,
-    /// The last step, once it is known.
+    /// The last step, as far as this rank knows.
     last: u64,
     /// The largest deviation from the expected value so far.
     off: f64,
@@ -67,7 +67,7 @@ impl<'a> Worker<'a> {
         let mut sends = Vec::with_capacity(self.faces.len());
         for (face, buffer) in self.faces.iter().zip(self.incoming.drain(..)) {
             let capacity = face.bytes.get() as usize;
-            // The neighbour sends it the other way.
+            // The neighbour sends it in the opposite direction.
             let tag = tag(face, !face.upwards);
             receives.push(watch.point_to_point(|fabric| {
                 fabric.start_receive(Some(face.rank), tag, capacity, buffer)

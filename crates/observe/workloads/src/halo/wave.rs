@@ -1,4 +1,4 @@
-//! What the cells must hold: an eigenvector of the sweep, and its factor.
+//! What the cells must hold: an eigenvector of the sweep, whose eigenvalue is the factor.
 
 use super::Halo;
 use std::f64::consts::PI;

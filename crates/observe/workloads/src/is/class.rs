@@ -39,15 +39,15 @@ pub struct Test {
 }
 
 impl Test {
-    /// Keys smaller than this one in an iteration, 1 to 10: each iteration's modified keys shift it
-    /// by one.
+    /// Number of keys smaller than this one in an iteration, 1 to 10: the keys modified in each
+    /// iteration shift it by one.
     pub const fn rank_in(&self, iteration: u32) -> i64 {
         self.rank + self.sign * (iteration as i64 - self.origin)
     }
 }
 
 impl Class {
-    /// All classes, in rising order.
+    /// All classes, in ascending order.
     pub const ALL: [Class; 5] = [Class::S, Class::W, Class::A, Class::B, Class::C];
 
     /// Number of keys.
@@ -85,7 +85,7 @@ impl Class {
         1 << self.bucket_bits()
     }
 
-    /// A key's bucket is the key without this many lower bits.
+    /// A key's bucket is the key shifted right by this many bits.
     pub const fn shift(self) -> u32 {
         self.key_bits() - self.bucket_bits()
     }

@@ -12,9 +12,9 @@
 //! ones (partial verification). After the last one it sorts all keys and compares each with its
 //! neighbours, across ranks too (full verification).
 //!
-//! NPB requires a power of two of ranks; here any number works, as long as there is a bucket for
-//! each (512 in class S, else 1024). The timed part has no point-to-point operation; only the full
-//! verification does.
+//! NPB requires the number of ranks to be a power of two; here any number works, as long as there
+//! is a bucket for each (512 in class S, else 1024). The timed part has no point-to-point
+//! operation; only the full verification does.
 
 mod class;
 mod shares;
@@ -56,7 +56,7 @@ pub fn run<F: Fabric>(
     let ranks = fabric.size();
     check_ranks(class, ranks)?;
     let mut sort = Sort::new(class, fabric.rank().get(), ranks);
-    // Blocking library calls, as the benchmark makes them.
+    // Blocking library calls, as the original benchmark makes them.
     fabric.set_waits(Waits::Blocking);
     let done = verified(fabric, &mut sort, halt, progress);
     fabric.set_waits(Waits::Watched);
@@ -76,7 +76,7 @@ fn check_ranks(class: Class, ranks: u32) -> Result<(), WorkloadError> {
     }
 }
 
-/// The iterations, if their result is right.
+/// Runs all iterations and verifies their result.
 fn verified<F: Fabric>(
     fabric: &mut F,
     sort: &mut Sort,
@@ -112,7 +112,8 @@ fn verified<F: Fabric>(
     })
 }
 
-/// Timed iterations, their verdict, and the times of both.
+/// Runs the iterations and their verification; returns the number of timed iterations, the verdict,
+/// and the times of both.
 fn timed<F: Fabric>(
     fabric: &mut F,
     sort: &mut Sort,

@@ -75,7 +75,7 @@ pub fn expected(class: Class) -> Vec<f64> {
     (0..buckets).map(|b| until(b + 1) - until(b)).collect()
 }
 
-/// A bound that no number with this expectation exceeds.
+/// An upper bound for a number of keys with this expectation.
 fn at_most(expected: f64) -> f64 {
     expected + DEVIATIONS * expected.sqrt() + MODIFIED
 }
@@ -103,7 +103,7 @@ impl Room {
         // Before its last bucket, a rank holds at most its share.
         let sorted = (part as f64 + at_most(largest)).ceil() as u64;
         let sorted = sorted.min(keys);
-        // The first and the last rank have the emptiest buckets, and so most of them.
+        // The first and the last rank have the emptiest buckets, and so the most of them.
         let share = part as f64;
         let mut before = 0.0;
         let enough = expected.iter().position(|size| {
@@ -127,8 +127,8 @@ impl Room {
     /// Total memory.
     ///
     /// Keys, keys by bucket (which become the sorted ones), received keys, counts of values, and
-    /// two messages; per bucket a sum, its copy and two numbers; per rank the lengths and places of
-    /// blocks.
+    /// two messages; per bucket a sum, its copy and two numbers; per rank the lengths and offsets
+    /// of blocks.
     pub fn bytes(&self, class: Class, ranks: u32) -> Bytes {
         let keys = self.part + 2 * self.sorted + self.values + 2 * self.block;
         let small = 32 * values(class) + 64 * u64::from(ranks);

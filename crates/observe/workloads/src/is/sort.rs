@@ -137,7 +137,8 @@ impl Sort {
             self.sums[buckets + i] = f64::from(key);
         }
         self.sums[buckets + TESTS] = f64::from(u8::from(stop));
-        // A rank's own bucket sizes tell what it sends to whom; the sums overwrite them.
+        // A rank's own bucket sizes determine what it sends to whom; keep them, since the sums
+        // overwrite them.
         let own: Vec<u32> = self.sums[..buckets].iter().map(|&n| n as u32).collect();
         let sums = &mut self.sums;
         watch.collective(|fabric| fabric.allreduce(sums, Reduction::Sum, &mut || ()))?;
@@ -167,7 +168,7 @@ impl Sort {
         }
     }
 
-    /// Sends every key to the rank that has its bucket.
+    /// Sends every key to the rank that owns its bucket.
     fn exchange<F: Fabric>(
         &mut self,
         watch: &mut Stopwatch<'_, F>,
@@ -240,7 +241,7 @@ impl Sort {
     }
 
     /// Sorts the keys by rank and compares each with the one before it, the first with the largest
-    /// of the previous rank.
+    /// key of the previous rank.
     pub fn check_order<F: Fabric>(
         &mut self,
         watch: &mut Stopwatch<'_, F>,

@@ -1,5 +1,5 @@
 //! The sort as a whole: published ranks, any number of ranks, detected errors, and closed forms
-//! against what happens.
+//! compared with what happens.
 
 use super::shares::{Room, ends_of, expected, part, sums_of};
 use super::sort::{Sort, keys_of};
@@ -107,7 +107,7 @@ fn a_changed_key_is_found_by_the_ranks_of_the_test_keys() {
     for ranks in [1, 3] {
         let right = after(ranks, |_, _| (), |_, _| ());
         assert_eq!(right, [5, 0, 65_536, 0]);
-        // From the middle to the bottom: some test keys get one more key below them.
+        // A key moves from the middle to the bottom: some test keys get one more key below them.
         let lower = |sort: &mut Sort, rank| {
             if rank == 0 {
                 let key = sort.keys.iter_mut().skip(100).find(|k| **k > 1_000);
@@ -124,7 +124,8 @@ fn a_changed_key_is_found_by_the_ranks_of_the_test_keys() {
 fn keys_above_those_of_the_next_rank_are_found() {
     let raise = |by| move |sort: &mut Sort, rank| sort.raise(if rank == 1 { by } else { 0 });
     assert_eq!(after(4, |_, _| (), raise(0))[3], 0);
-    // Rank 1's keys down into rank 0's range, then up into rank 2's: each time one rank detects it.
+    // Rank 1's keys move down into rank 0's range, then up into rank 2's: each time one rank
+    // detects it.
     assert_eq!(after(4, |_, _| (), raise(-700))[3], 1);
     assert_eq!(after(4, |_, _| (), raise(700))[3], 1);
 }
@@ -142,7 +143,7 @@ fn a_rank_without_keys_passes_on_the_largest_key_before_it() {
         without(sort, rank);
         sort.raise(if rank == 0 { 1_500 } else { 0 });
     };
-    // Neither rank 1 nor rank 2 has anything to compare with.
+    // Neither rank 1 nor rank 2 has anything to compare.
     assert_eq!(after(5, |_, _| (), raised)[3], 1);
 }
 

@@ -1,4 +1,4 @@
-//! What the sort does in which order, and how many bytes it moves, without sorting: input for
+//! What the sort does, in what order, and how many bytes it moves, without sorting: input for
 //! simulations.
 
 use super::class::{BEFORE, Class, ITERATIONS};
@@ -29,7 +29,7 @@ pub enum Operation {
     },
 }
 
-/// What a rank computes, with the number of keys that its time grows with.
+/// What a rank computes, and which number of keys its time grows with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Work {
     /// Count the rank's own keys and order them by bucket: time grows with the rank's part of the
@@ -43,8 +43,8 @@ pub enum Work {
 
 /// Bytes of keys from one rank to another.
 ///
-/// Expected values: every rank's keys are a sample of the same distribution. Real numbers deviate
-/// by the square root of the number of keys.
+/// Expected values: every rank's keys are a sample of the same distribution. Actual numbers deviate
+/// by about the square root of the number of keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BytesPerPair {
     parts: Vec<u64>,

@@ -55,7 +55,7 @@ impl<F: Fabric> Exchange<F> {
         self.diameter
     }
 
-    /// Does the first exchange, which makes connections and mailboxes, before the measurement.
+    /// Does the first exchange, which creates connections and mailboxes, before the measurement.
     pub fn prepare(&mut self, fabric: &mut F) -> Result<(), WorkloadError> {
         self.start(fabric, NO_END, NO_END)?;
         self.finish(fabric, NO_END, NO_END, &mut || ())?;
@@ -93,7 +93,7 @@ impl<F: Fabric> Exchange<F> {
         Ok(())
     }
 
-    /// Waits for everything started; returns the last iteration, if known by now.
+    /// Waits for everything started; returns the last iteration, as far as it is known by now.
     #[inline]
     fn finish(
         &mut self,

@@ -1,14 +1,14 @@
-//! How a rank meets the others after its computation, and how all agree on the end without a
-//! message for it.
+//! How a rank meets the others after its computation, and how all agree on the last iteration,
+//! where possible without extra messages.
 //!
 //! - Exchange: every message carries the last iteration, as far as its sender knows it. What rank 0
-//!   decides after iteration k goes out with k + 1 and reaches a rank d exchanges away after k + d.
-//!   With the last iteration at k + the diameter, all ranks know it in time and take part in the
-//!   same exchanges.
+//!   decides after iteration k goes out with the messages of k + 1 and reaches a rank d exchanges
+//!   away after k + d. So rank 0 sets the last iteration to k plus the diameter: all ranks know it
+//!   in time and take part in the same exchanges.
 //! - Allreduce: one of the values says whether rank 0 wants to end; all see the sum in the same
 //!   iteration.
-//! - All-to-all: rank 0's message to each rank says so.
-//! - Barrier and reduce tell nobody, or not everybody: see [`Tree`].
+//! - All-to-all: rank 0's message to each rank says whether this iteration is the last.
+//! - Barrier and reduce cannot tell all ranks: see [`Tree`].
 
 use super::exchange::Exchange;
 use super::message::{HEADER, Header, NO_END};
@@ -49,7 +49,7 @@ impl<F: Fabric> Meeting<F> {
         })
     }
 
-    /// Once, before the first iteration.
+    /// Called once, before the first iteration.
     pub fn begin(&mut self, fabric: &mut F) -> Result<(), WorkloadError> {
         match self {
             Self::Exchange(exchange) => exchange.prepare(fabric),
@@ -124,7 +124,7 @@ impl<F: Fabric> Meeting<F> {
         }
     }
 
-    /// Once, after the last iteration.
+    /// Called once, after the last iteration.
     pub fn end(&mut self, fabric: &mut F) -> Result<(), WorkloadError> {
         match self {
             Self::Barrier(tree) | Self::Reduce(_, tree) => {

@@ -11,7 +11,7 @@ use idlewave_clock::Source;
 use idlewave_fabric::Fabric;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// One iteration in counts; it ends where the next one begins.
+/// One iteration in counts; it ends where the next one starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Iteration {

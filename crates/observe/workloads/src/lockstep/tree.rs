@@ -1,10 +1,11 @@
-//! How a lockstep run ends whose own messages carry no news: by a tree of small messages.
+//! How a lockstep run ends if its own operations cannot tell all ranks: by a tree of small
+//! messages.
 //!
-//! After every `every` iterations each rank takes what its parent told it and tells its children,
-//! who learn it one check later: a message has a whole period to arrive, so taking it costs no
-//! wait. What rank 0 decides reaches a rank of depth d after d checks, so the end is set as many
-//! checks ahead as the deepest rank needs. There is no cyclic wait: in check j a rank waits only
-//! for messages sent, or receives posted, in check j - 1.
+//! After every `every` iterations each rank receives what its parent sent and passes it on to its
+//! children, which receive it one check later: a message has a whole period to arrive, so receiving
+//! it costs no wait. What rank 0 decides reaches a rank of depth d after d checks, so the end is
+//! set as many checks ahead as the deepest rank needs. There is no cyclic wait: in check j a rank
+//! waits only for messages sent, or receives posted, in check j - 1.
 
 use super::message::{HEADER, Header, NO_END};
 use crate::WorkloadError;

@@ -1,4 +1,4 @@
-//! Lists of close pairs, built with cells no narrower than the reach of the list.
+//! Lists of close pairs (Verlet lists), built with cells no narrower than the reach of the list.
 
 use super::force::Pairs;
 use super::particles::Vector;

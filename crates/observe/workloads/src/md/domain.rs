@@ -152,7 +152,7 @@ impl Domain {
             .fold(0.0, f64::max)
     }
 
-    /// Whether a list still holds when the particle that moved most moved by the root of `squared`.
+    /// Whether a list still holds if the largest distance moved is the square root of `squared`.
     pub fn list_holds(squared: f64) -> bool {
         4.0 * squared <= SKIN * SKIN
     }
@@ -162,7 +162,7 @@ impl Domain {
         self.halo.refresh(fabric, &mut self.particles.positions)
     }
 
-    /// Moves particles to the ranks whose boxes they are in and makes new ghosts. Call
+    /// Moves particles to the ranks whose boxes they are in and creates new ghosts. Call
     /// [`list`](Self::list) afterwards.
     pub fn migrate<F: Fabric>(&mut self, fabric: &mut F) -> Result<(), WorkloadError> {
         self.particles.drop_ghosts();

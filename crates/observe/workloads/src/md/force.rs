@@ -52,7 +52,7 @@ impl Pairs {
     }
 }
 
-/// Pairs treated together, so that the compiler can vectorize.
+/// Pairs processed together, so that the compiler can vectorize.
 const LANES: usize = 4;
 
 #[inline(always)]

@@ -12,7 +12,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// Both sides, in the order in which they are served.
+    /// Both sides, in the order in which they are processed.
     pub const BOTH: [Side; 2] = [Side::Low, Side::High];
 
     /// The other side.
@@ -32,7 +32,7 @@ pub struct Grid {
     place: [u32; 3],
 }
 
-/// The three factors of `size` whose box has the smallest surface, in falling order.
+/// The three factors of `size` whose box has the smallest surface, in descending order.
 pub fn shape_of(size: u32) -> [u32; 3] {
     let size = size.max(1);
     let mut best = [size, 1, 1];
@@ -97,7 +97,7 @@ impl Grid {
     }
 
     /// Whether this rank's box is the last one on this side, so that the next one lies across the
-    /// period.
+    /// periodic boundary.
     pub fn at_border(&self, dimension: usize, side: Side) -> bool {
         match side {
             Side::Low => self.place[dimension] == 0,

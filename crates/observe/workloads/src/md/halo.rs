@@ -1,7 +1,7 @@
 //! What ranks send each other: ghosts of particles near a side, and particles that left their box.
 //!
-//! Dimension by dimension, so that what must cross an edge or a corner is forwarded. A rank that is
-//! its own neighbour copies.
+//! Exchanges go dimension by dimension, so that what must cross an edge or a corner is forwarded. A
+//! rank that is its own neighbour copies.
 
 use super::grid::{Grid, Side};
 use super::lattice::box_of;
@@ -18,7 +18,7 @@ fn tag(base: u32, dimension: usize, side: Side) -> Tag {
     Tag(base + 2 * dimension as u32 + (side == Side::High) as u32)
 }
 
-/// Ghosts sent over one side and those received over the other.
+/// Ghosts sent across one side and those received across the other.
 #[derive(Clone, Debug)]
 struct Transfer {
     dimension: usize,
@@ -78,7 +78,7 @@ impl Halo {
         }
     }
 
-    /// Sends `outgoing` over a side and fills `incoming` from the opposite one, with `expected`
+    /// Sends `outgoing` across a side and fills `incoming` from the opposite one, with `expected`
     /// bytes.
     fn swap<F: Fabric>(
         &mut self,
@@ -105,7 +105,7 @@ impl Halo {
         Ok(())
     }
 
-    /// Like [`swap`](Self::swap), but the receiver does not know yet how much will come.
+    /// Like [`swap`](Self::swap), but the receiver does not know the length in advance.
     fn swap_unknown<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -165,7 +165,7 @@ impl Halo {
         Ok(())
     }
 
-    /// Makes the ghosts: copies of everything within `reach` of a side of the box. There must be
+    /// Creates the ghosts: copies of everything within `reach` of a side of the box. There must be
     /// none yet.
     pub fn build<F: Fabric>(
         &mut self,
@@ -255,7 +255,7 @@ fn wrapped(x: f64, length: f64) -> Option<f64> {
     } else {
         x
     };
-    // A tiny negative number becomes `length` itself.
+    // For a tiny negative `x` the sum rounds to `length` itself.
     let moved = if moved == length { 0.0 } else { moved };
     (0.0..length).contains(&moved).then_some(moved)
 }

@@ -9,8 +9,8 @@ use idlewave_fabric::{Endpoint, Waiting, world};
 pub struct Kernel(Domain);
 
 impl Kernel {
-    /// A box of `cells` lattice cells along each edge after `steps` steps: long enough to melt the
-    /// lattice.
+    /// A box of `cells` lattice cells along each edge after `steps` steps, which should be enough
+    /// to melt the lattice.
     pub fn new(cells: u32, steps: u32) -> Self {
         let mut fabric: Endpoint = world(1, Waiting::Spin).remove(0);
         let argument = "one rank has nobody to fail, and its box is wide enough";

@@ -1,12 +1,12 @@
-//! The Lennard-Jones run: molecular dynamics of a simple fluid, computed as real parallel programs
-//! do.
+//! The Lennard-Jones run: molecular dynamics of a simple fluid, computed as in real parallel
+//! programs.
 //!
 //! Every rank holds a box of a periodic system at density 0.5, in units of sigma, epsilon and the
 //! mass of a particle. A step moves the particles (velocity Verlet, step 0.001), agrees with all
-//! ranks whether the list of close pairs still holds, exchanges particles near the sides of the
-//! boxes and computes the forces (cut-off 2.5). The run keeps the time of the forces alone, which
-//! involves no communication, for every step and rank. Up to density fluctuations all ranks do the
-//! same work in it, so its variation is that of the machine.
+//! ranks on whether the list of close pairs still holds, exchanges particles near the sides of the
+//! boxes and computes the forces (cut-off 2.5). For every step and rank, the run keeps the time of
+//! the force computation separately, which involves no communication. Up to density fluctuations
+//! all ranks do the same work in it, so its variation is that of the machine.
 //!
 //! The workload is that of H. Watanabe's study of hyper-threading at scale; there a rank has
 //! 500,000 particles, or 50 lattice cells along each edge.
@@ -83,7 +83,8 @@ pub struct Outcome {
     pub pairs: u64,
     /// Steps whose records found no room.
     pub lost_steps: u64,
-    /// From when all ranks were at work to when the first one ended, on CLOCK_MONOTONIC.
+    /// From the time when all ranks were at work to the time when the first one ended, on
+    /// CLOCK_MONOTONIC.
     pub begin_ns: u64,
     /// See `begin_ns`.
     pub end_ns: u64,

@@ -26,7 +26,7 @@ pub struct Particles {
     pub positions: Vec<Vector>,
     /// Of the owned particles.
     pub velocities: Vec<Vector>,
-    /// Of the owned particles. What follows, for the ghosts, is meaningless.
+    /// Of the owned particles. The entries after these, for the ghosts, are meaningless.
     pub forces: Vec<Vector>,
 }
 

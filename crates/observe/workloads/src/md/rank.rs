@@ -8,8 +8,8 @@ use idlewave_clock::Source;
 use idlewave_fabric::{Fabric, Reduction};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Times of one step in counts; it ends where the next one starts, which is the end of the forces.
-/// The velocity update that follows counts towards the next step.
+/// Times of one step in counts; it ends where the next one starts, which is the end of the force
+/// computation. The velocity update that follows counts towards the next step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Step {
@@ -19,7 +19,7 @@ pub struct Step {
     pub exchange: u64,
     /// Start of building the list; equal to `force` if the old one holds.
     pub list: u64,
-    /// Start of the forces, which end with the step.
+    /// Start of the force computation, which ends with the step.
     pub force: u64,
 }
 
@@ -55,7 +55,7 @@ pub struct Done {
     /// from the first; `None` if never summed.
     pub energy: Option<Drift>,
     /// Hash of the numbers, positions and velocities of this rank's particles at the end, in order:
-    /// if it is equal on every rank, two runs did the same to the bit.
+    /// if it is equal on every rank, two runs are identical to the bit.
     pub digest: u64,
     /// Start of the first step, in counts.
     pub begin: u64,

@@ -32,7 +32,8 @@ fn step(domain: &mut Domain, fabric: &mut Endpoint, rebuilt: &mut u32) {
     domain.kick();
 }
 
-/// All particles by number, and their forces, after `steps` steps.
+/// All particles by number, with their forces, after `steps` steps, and the number of rebuilt
+/// lists.
 fn after(
     shape: [u32; 3],
     cells: [u32; 3],
@@ -85,7 +86,7 @@ fn by_all_pairs(positions: &[Vector], length: Vector) -> (Vec<Vector>, f64) {
     (forces, energy)
 }
 
-/// Distance of two points in a period: the largest component.
+/// Distance of two points in the periodic system: its largest component.
 fn apart(a: &Vector, b: &Vector, length: Vector) -> f64 {
     (0..3)
         .map(|d| {
@@ -118,8 +119,8 @@ fn energy_is_conserved_over_two_thousand_steps() {
         let cells = [4, 3, 3];
         let energies = energies(shape, cells, 2_000, 20);
         let first = energies[0];
-        // Kinetic turns into potential energy while the lattice melts: more than half of it moves,
-        // but the sum stays.
+        // Kinetic turns into potential energy while the lattice melts: more than half of it is
+        // converted, but the sum stays.
         let moved = energies.iter().map(|e| (e.kinetic - first.kinetic).abs());
         assert!(moved.fold(0.0, f64::max) > 0.1 * first.kinetic);
         let drift = energies
@@ -146,7 +147,7 @@ fn momentum_stays_zero() {
 
 #[test]
 fn forces_by_lists_are_those_of_all_pairs() {
-    // In the second system a particle meets two images of the same neighbour.
+    // In the second system a particle interacts with two images of the same neighbour.
     for (shape, cells) in [
         ([1, 1, 1], [4, 4, 4]),
         ([1, 1, 1], [2, 2, 2]),

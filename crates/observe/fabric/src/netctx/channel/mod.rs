@@ -1,17 +1,18 @@
 //! One direction between two contexts as a state machine without I/O and without a clock.
 //!
-//! Frames are numbered, acknowledged cumulatively, and repeated from the oldest unanswered one when
-//! an outside timer says so (go back N; Bertsekas and Gallager, *Data Networks*, section 2.4.2). A
-//! frame is sent only once the receiver has granted space for it: what is on the network always
-//! finds room, so a drain waits for the network alone and never for the application. A drain ends
-//! an epoch: the sender stops, says where (flush), and the receiver answers once it has everything
-//! up to there. Then nothing of this epoch that could be delivered is in flight, on either end.
+//! Frames are numbered, acknowledged cumulatively, and retransmitted from the oldest unacknowledged
+//! one when an outside timer says so (go-back-N; Bertsekas and Gallager, *Data Networks*, section
+//! 2.4.2). A frame is sent only once the receiver has granted space for it: what is on the network
+//! always finds room, so a drain waits only for the network, never for the application. A drain
+//! ends an epoch: the sender stops and says at which frame (flush), and the receiver answers once
+//! it has everything before that. Then no frame of this epoch that could still be delivered is in
+//! flight.
 //!
-//! A frame is taken only in its own epoch. Frames of the last epoch that are still on the network
-//! are therefore harmless, and so is a frame of the next one that comes before its receiver is
-//! resumed: it is sent again. Numbers continue across epochs, so nothing is lost or doubled when a
-//! drain is given up halfway. A frame that stays on the network while 2^31 others are sent in the
-//! same epoch could be taken for a new one; slices end long before that.
+//! A frame is accepted only in its own epoch. Frames of the previous epoch that are still on the
+//! network are therefore harmless, and so is a frame of the next one that arrives before its
+//! receiver has resumed: it is retransmitted. Numbers continue across epochs, so nothing is lost or
+//! duplicated when a drain is abandoned halfway. A frame that stays on the network while 2^31
+//! others are sent in the same epoch could be taken for a new one; slices end long before that.
 
 mod receive;
 mod ring;
@@ -51,7 +52,7 @@ impl Phase {
     }
 }
 
-/// What an end of a channel refuses.
+/// Why a channel end refuses a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChannelError {
     /// The epoch is not later than the end's own.
@@ -59,12 +60,12 @@ pub enum ChannelError {
     Epoch {
         /// The end's own epoch.
         own: u64,
-        /// The epoch asked for.
+        /// The requested epoch.
         asked: u64,
     },
 }
 
-/// What both ends of a channel have: the link and the phase.
+/// What both ends of a channel have in common: the link and the phase.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
 struct End {

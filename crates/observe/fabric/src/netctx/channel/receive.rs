@@ -5,18 +5,18 @@ use crate::netctx::ChannelError;
 use crate::netctx::frame::{Header, Kind, Link};
 use bytemuck::{Pod, Zeroable};
 
-/// The receiving end's state besides the frames in its ring: plain words, as they lie in a context.
+/// The receiving end's state, except the frames in its ring: plain words, laid out as in a context.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
 pub struct ReceiveState {
-    /// Frames received since the beginning, repetitions not counted.
+    /// Frames received so far, retransmissions not counted.
     count: u64,
     end: End,
-    /// The next frame to come. Those from `taken` up to it are in the ring.
+    /// The next frame expected. Those from `taken` up to it are in the ring.
     expected: u32,
-    /// The next that the application takes.
+    /// The next frame that the application takes.
     taken: u32,
-    /// The limit last told to the sender.
+    /// The limit last sent to the sender.
     granted: u32,
     /// Where the sender's epoch ends; valid while the phase is not `RUNNING`.
     last: u32,
@@ -25,8 +25,8 @@ pub struct ReceiveState {
 }
 
 impl ReceiveState {
-    /// An empty channel whose first frame is number `first`. The sender knows of `credits` frames
-    /// of space, the slots of the ring.
+    /// An empty channel whose first frame is number `first`. The sender already has `credits`
+    /// credits, one per slot of the ring.
     pub fn new(link: Link, first: u32, credits: u32) -> Self {
         Self {
             end: End::new(link),
@@ -42,7 +42,7 @@ impl ReceiveState {
         (self.taken, self.expected.wrapping_sub(self.taken))
     }
 
-    /// The next frame to come.
+    /// The next frame expected.
     pub(in crate::netctx) fn expected(&self) -> u32 {
         self.expected
     }
@@ -52,18 +52,18 @@ impl ReceiveState {
         self.end.phase()
     }
 
-    /// Frames received since the beginning, repetitions not counted.
+    /// Frames received so far, retransmissions not counted.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Whose messages these are.
+    /// The link that this end belongs to.
     pub fn link(&self) -> Link {
         self.end.link()
     }
 }
 
-/// The receiving end of a channel: its state and its ring, both lent by a context.
+/// The receiving end of a channel: its state and its ring, both borrowed from a context.
 #[derive(Debug)]
 pub struct Receiver<'a> {
     state: &'a mut ReceiveState,
@@ -96,8 +96,8 @@ impl<'a> Receiver<'a> {
         self.state.taken.wrapping_add(self.ring.slots())
     }
 
-    /// Takes a frame from the network. False, with nothing changed, if it is not one of this
-    /// channel in this epoch or there is no space for it (the sender had no credit).
+    /// Accepts a frame from the network. False, with nothing changed, if it does not belong to this
+    /// channel and epoch, or there is no space for it (the sender had no credit).
     pub fn hear(&mut self, header: &Header, payload: &[u8]) -> bool {
         if header.kind.is_answer() || header.kind == Kind::Fail || header.link != self.state.link()
         {
@@ -118,7 +118,7 @@ impl<'a> Receiver<'a> {
                 self.state.end.phase = FLUSHING;
                 self.state.last = header.sequence;
             }
-            // Repeated or too early: the answer tells where this end is.
+            // A probe, or repeated, or too early: the answer says what this end expects.
             _ => {}
         }
         if self.state.end.phase == FLUSHING && self.state.expected == self.state.last {
@@ -172,7 +172,7 @@ impl<'a> Receiver<'a> {
         possible
     }
 
-    /// The next frame to come.
+    /// The next frame expected.
     pub(in crate::netctx) fn expected(&self) -> u32 {
         self.state.expected
     }
@@ -183,15 +183,15 @@ impl<'a> Receiver<'a> {
     }
 
     fn tell_of_space(&mut self) {
-        // Half of the space at a time: the sender goes on before it has used all, and not every
-        // frame is answered twice.
+        // Grants half of the ring at a time: the sender can go on before it has used all its
+        // credits, and not every frame is answered twice.
         let news = self.limit().wrapping_sub(self.state.granted);
         if news >= (self.ring.slots() / 2).max(1) {
             self.state.answer_due = 1;
         }
     }
 
-    /// Goes on in a later epoch: after a switch, or when a switch was given up before everything
+    /// Resumes in a later epoch: after a switch, or when a switch was abandoned before everything
     /// was drained.
     ///
     /// # Errors
@@ -199,8 +199,8 @@ impl<'a> Receiver<'a> {
     pub fn resume(&mut self, epoch: u64) -> Result<(), ChannelError> {
         self.state.end.resume(epoch)?;
         self.state.last = 0;
-        // The sender may have missed the last answer of the old epoch, and space that was freed
-        // since.
+        // The sender may have missed the last answer of the old epoch, and knows nothing of space
+        // freed since.
         self.state.answer_due = 1;
         Ok(())
     }

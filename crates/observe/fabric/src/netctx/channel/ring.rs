@@ -5,9 +5,9 @@ use crate::netctx::words::Words;
 /// Bytes before each slot's content, one word: its length, and whether it ends a message.
 const HEAD: usize = 8;
 
-/// Frames by their sequence numbers. The user of a ring knows which of them are there. Other
-/// processes may change the memory at any moment, so what is in a slot is copied out before anybody
-/// looks at it.
+/// Frames by their sequence numbers. The caller knows which of them are there. Other processes may
+/// change the memory at any moment, so the content of a slot is copied out before anyone examines
+/// it.
 #[derive(Debug)]
 pub struct Ring<'a> {
     words: Words<'a>,
@@ -23,13 +23,13 @@ impl<'a> Ring<'a> {
         HEAD + payload.next_multiple_of(8)
     }
 
-    /// Slots in `words`, each for `payload` bytes; `None` unless their number is a power of two
-    /// from 1 to 2^30: only then does a number keep its slot when numbers wrap around.
+    /// Slots in `words`, each for `payload` bytes; `None` unless their count is a power of two from
+    /// 1 to 2^30: only then do consecutive numbers have consecutive slots when they wrap around.
     pub fn new(words: &'a mut [u64], payload: usize) -> Option<Self> {
         Self::at(Words::of(words), payload)
     }
 
-    /// The same, in memory that others use too.
+    /// The same, in memory shared with others.
     pub(in crate::netctx) fn at(words: Words<'a>, payload: usize) -> Option<Self> {
         let slots = u32::try_from(words.count() * 8 / Self::stride(payload)).ok()?;
         let fits = slots.is_power_of_two() && slots <= 1 << 30;
@@ -51,7 +51,7 @@ impl<'a> Ring<'a> {
         self.payload
     }
 
-    /// The words of a slot; every number has one in the ring.
+    /// The words of the slot for a sequence number; every number has one.
     fn slot(&self, sequence: u32) -> Words<'a> {
         let stride = Self::stride(self.payload) / 8;
         let place = (sequence & (self.slots - 1)) as usize * stride;
@@ -70,13 +70,12 @@ impl<'a> Ring<'a> {
     pub(in crate::netctx) fn save(&self, sequence: u32, to: &mut Vec<u64>) {
         let slot = self.slot(sequence);
         let head = slot.load(0);
-        // The head as it was checked: it says how many words follow.
+        // The head must not be loaded again: it says how many words follow.
         to.push(head);
         slot.part(1, self.head(head).0.div_ceil(8)).append_to(to);
     }
 
-    /// Puts back the frame that [`save`](Self::save) appended first to these words; returns the
-    /// rest.
+    /// Puts back the first frame that [`save`](Self::save) appended to `saved`; returns the rest.
     pub(in crate::netctx) fn refill<'b>(&mut self, sequence: u32, saved: &'b [u64]) -> &'b [u64] {
         let length = saved
             .first()
@@ -86,7 +85,7 @@ impl<'a> Ring<'a> {
         rest
     }
 
-    /// Puts a frame into its slot; false if it is too long for one.
+    /// Puts a frame into its slot; false if it is too long.
     pub fn put(&mut self, sequence: u32, end: bool, content: &[u8]) -> bool {
         self.put_parts(sequence, end, [content, &[]])
     }
@@ -184,7 +183,7 @@ mod tests {
             .map(|_| AtomicU64::new(0))
             .collect();
         let begin = std::ptr::NonNull::from(&memory[..]).cast();
-        // SAFETY: the vector lives through the test, as atomics.
+        // SAFETY: the vector outlives the words and consists of atomics.
         let words = unsafe { Words::at(begin, memory.len()) };
         let mut ring = Ring::at(words, 13).expect("a slot");
         let end = AtomicBool::new(false);

@@ -5,7 +5,7 @@ use crate::netctx::ChannelError;
 use crate::netctx::frame::{Header, Kind, Link};
 use bytemuck::{Pod, Zeroable};
 
-/// The sending end's state besides the frames in its ring: plain words, as they lie in a context.
+/// The sending end's state, except the frames in its ring: plain words, laid out as in a context.
 ///
 /// `acked <= next <= sent <= filled` in the order of numbers that wrap around: frames before
 /// `acked` were received, those up to `sent` were put on the network at least once, those up to
@@ -13,11 +13,11 @@ use bytemuck::{Pod, Zeroable};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
 pub struct SendState {
-    /// Frames put on the network since the beginning, repetitions not counted.
+    /// Frames put on the network so far, retransmissions not counted.
     count: u64,
     end: End,
     acked: u32,
-    /// The next frame to send; before `sent` while frames are repeated.
+    /// The next frame to send; before `sent` while frames are retransmitted.
     next: u32,
     sent: u32,
     filled: u32,
@@ -63,24 +63,24 @@ impl SendState {
         self.end.phase()
     }
 
-    /// Whether a frame before this mark goes out as soon as this end runs: it was not sent, and the
-    /// receiver has room for it.
+    /// Whether a frame before the mark `filled` goes out as soon as this end runs: it has not been
+    /// sent, and the receiver has room for it.
     pub(in crate::netctx) fn will_send(&self, filled: u32) -> bool {
         self.sent != filled && before(self.sent, self.limit)
     }
 
-    /// Frames put on the network since the beginning, repetitions not counted.
+    /// Frames put on the network so far, retransmissions not counted.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Whose messages these are.
+    /// The link that this end belongs to.
     pub fn link(&self) -> Link {
         self.end.link()
     }
 }
 
-/// The sending end of a channel: its state and its ring, both lent by a context.
+/// The sending end of a channel: its state and its ring, both borrowed from a context.
 #[derive(Debug)]
 pub struct Sender<'a> {
     state: &'a mut SendState,
@@ -128,8 +128,8 @@ impl<'a> Sender<'a> {
         self.state.acked
     }
 
-    /// Puts one frame into the ring; false if there is no room, or it is longer than a frame can
-    /// be. Works in any phase: what is in the ring is not on the network.
+    /// Puts one frame into the ring; false if there is no room or it is too long. Works in any
+    /// phase: what is in the ring is not on the network.
     pub fn push(&mut self, content: &[u8], end: bool) -> bool {
         self.push_parts([content, &[]], end)
     }
@@ -211,7 +211,7 @@ impl<'a> Sender<'a> {
         Some((header, content))
     }
 
-    /// Takes an answer. False, with nothing changed, if it is not one to this channel in this
+    /// Accepts an answer. False, with nothing changed, if it does not belong to this channel and
     /// epoch.
     pub fn hear(&mut self, header: &Header) -> bool {
         let state = &mut *self.state;
@@ -238,13 +238,13 @@ impl<'a> Sender<'a> {
         true
     }
 
-    /// What answers have said so far: the oldest frame without one, the first without a credit, and
-    /// the phase. The timer restarts when this changes.
+    /// What answers have said so far: the oldest unacknowledged frame, the first without a credit,
+    /// and the phase. The timer restarts when any of these changes.
     pub fn heard(&self) -> (u32, u32, Phase) {
         (self.state.acked, self.state.limit, self.phase())
     }
 
-    /// Whether something was sent that must be repeated if no answer comes.
+    /// Whether something must be sent again if no answer comes.
     pub fn wants_timer(&self) -> bool {
         self.in_flight() > 0 || self.phase() == Phase::Flushing || self.is_starved()
     }
@@ -257,15 +257,15 @@ impl<'a> Sender<'a> {
             && !self.may_inject()
     }
 
-    /// No answer came in time: repeats everything unanswered (go back N).
+    /// No answer came in time: retransmits everything unacknowledged (go-back-N).
     pub fn time_out(&mut self) {
         self.state.probe_due = u32::from(self.is_starved());
         self.state.flush_due = u32::from(self.phase() == Phase::Flushing);
         self.state.next = self.state.acked;
     }
 
-    /// Injects nothing new from here on, not even the rest of a message, and flushes. Does nothing
-    /// unless it runs.
+    /// Stops injecting, even in the middle of a message, and flushes. Does nothing unless this end
+    /// is running.
     pub fn stop(&mut self) {
         if self.state.end.phase == RUNNING {
             self.state.end.phase = FLUSHING;
@@ -273,7 +273,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Goes on in a later epoch: after a switch, or when a switch was given up before everything
+    /// Resumes in a later epoch: after a switch, or when a switch was abandoned before everything
     /// was drained.
     ///
     /// # Errors

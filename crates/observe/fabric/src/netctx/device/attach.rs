@@ -1,8 +1,8 @@
-//! Which rank of which gang a process is, and on which device, as its environment says.
+//! Which rank of which gang a process is, and on which device, according to its environment.
 //!
-//! Whoever starts ranks on an existing device names the device. If an agent makes the device only
-//! once it has seen all ranks of a gang, the ranks are given the name of a ticket: a file that the
-//! agent will write, with the device and the gang in it.
+//! Whoever starts ranks on an existing device names the device. If an agent creates the device only
+//! once it has seen all ranks of a gang, the ranks get the name of a ticket instead: a file in
+//! which the agent will name the device and the gang.
 
 use super::DeviceError;
 use super::memory::is_own;
@@ -14,14 +14,15 @@ use std::time::{Duration, Instant};
 
 /// The prefix of a ticket's path.
 const TICKET: &str = "ticket:";
-/// How long to wait for a ticket: it is written once all ranks have come, on all nodes.
+/// How long to wait for a ticket: it is written once all ranks have appeared, on all nodes.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Interval between checks for a ticket.
 const LOOK: Duration = Duration::from_millis(2);
 /// The longest ticket, bytes: a path and a number.
 const LONGEST: u64 = 4_200;
 
-/// What a waiting rank does while its gang runs. While it does not, all waiting ranks sleep.
+/// What a waiting rank does while its gang runs. While the gang does not run, all waiting ranks
+/// sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Idle {
     /// Keeps its CPU, as MPI libraries do.
@@ -29,7 +30,7 @@ pub enum Idle {
     Spin,
     /// Yields its CPU after a short while.
     Yield,
-    /// Sleeps after a short while, until something comes.
+    /// Sleeps after a short while, until something arrives.
     Sleep,
 }
 
@@ -63,7 +64,8 @@ pub struct Attachment {
 impl Attachment {
     /// The environment variable that names a process's device.
     pub const VARIABLE: &str = "IDLEWAVE_NETCTX";
-    /// The variables for rank and number of ranks, with a ticket and without an MPI launcher.
+    /// With a ticket and without an MPI launcher: the variables for the rank and the number of
+    /// ranks.
     pub const RANK: &str = "IDLEWAVE_RANK";
     /// See [`Self::RANK`].
     pub const SIZE: &str = "IDLEWAVE_SIZE";
@@ -71,7 +73,7 @@ impl Attachment {
     /// What this process's environment says; `None` if it says nothing.
     ///
     /// # Errors
-    /// It is not understood.
+    /// It cannot be parsed.
     pub fn of_this_process() -> Result<Option<Self>, DeviceError> {
         match std::env::var_os(Self::VARIABLE) {
             None => Ok(None),
@@ -79,8 +81,8 @@ impl Attachment {
         }
     }
 
-    /// The value of [`Self::VARIABLE`] for ranks that wait for a ticket and know from their
-    /// launcher who they are.
+    /// The value of [`Self::VARIABLE`] for ranks that wait for a ticket and learn their rank from
+    /// their launcher.
     pub fn of_ticket(ticket: &Path) -> std::ffi::OsString {
         let mut text = std::ffi::OsString::from(TICKET);
         text.push(ticket);
@@ -89,7 +91,7 @@ impl Attachment {
 
     /// Reads `FILE,GANG,RANK,SIZE` or `ticket:FILE`, optionally followed by `,spin`, `,yield` or
     /// `,sleep`. A file's name may contain commas. With a ticket, the rank comes from this
-    /// process's environment: from [`Self::RANK`], or as launchers set it.
+    /// process's environment: from [`Self::RANK`], or from the launcher's variables.
     ///
     /// # Errors
     /// The text does not have this form.
@@ -133,7 +135,7 @@ impl Attachment {
         parse().ok_or_else(|| DeviceError::Environment(text.to_owned()))
     }
 
-    /// The device and the gang on it. Waits for a ticket.
+    /// The device and the gang on it. If a ticket names them, waits for it.
     pub(super) fn device(&self) -> Result<(PathBuf, u32), DeviceError> {
         let ticket = match &self.at {
             At::Device { path, gang } => return Ok((path.clone(), *gang)),
@@ -163,10 +165,10 @@ fn rank_of(variable: impl Fn(&str) -> Option<String>) -> Option<(u32, u32)> {
 }
 
 /// Writes a ticket for ranks of `user`: where their device is, and which gang on it is theirs. The
-/// file appears with its content in it.
+/// file appears atomically, with its content.
 ///
 /// # Errors
-/// The file exists already or cannot be made.
+/// The file exists already or cannot be created.
 pub fn write_ticket(ticket: &Path, device: &Path, gang: u32, user: u32) -> Result<(), DeviceError> {
     let mut part = ticket.as_os_str().to_owned();
     part.push(".part");
@@ -177,7 +179,7 @@ pub fn write_ticket(ticket: &Path, device: &Path, gang: u32, user: u32) -> Resul
         let mut file = files::create_with(&part, 0o600)?;
         file.write_all(text.as_encoded_bytes())?;
         std::os::unix::fs::fchown(&file, Some(user), None)?;
-        // Overwrites nobody's file.
+        // Never overwrites an existing file.
         std::fs::hard_link(&part, ticket)
     };
     let written = write();

@@ -1,9 +1,9 @@
-//! Why a device cannot be made, used or switched.
+//! Why a device cannot be created, used or switched.
 
 use crate::netctx::{ChannelError, ContextError};
 use std::path::PathBuf;
 
-/// Why a device cannot be made, used or switched.
+/// Why a device cannot be created, used or switched.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
@@ -72,7 +72,7 @@ pub enum DeviceError {
         /// Why not.
         reason: String,
     },
-    /// The variable that names a process's device is not understood.
+    /// The environment variable that names a process's device cannot be parsed.
     #[error(
         "understand IDLEWAVE_NETCTX={0}: give FILE,GANG,RANK,SIZE, or ticket:FILE where IDLEWAVE_RANK and IDLEWAVE_SIZE or a launcher tell the rank, and then spin, yield or sleep"
     )]

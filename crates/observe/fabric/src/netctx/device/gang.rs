@@ -1,5 +1,5 @@
-//! A gang on a device, as its owner sees it: its contexts, the frames sent for its ranks, and
-//! whether the ranks live.
+//! A gang on a device, as the device's owner sees it: its contexts, the frames sent for its ranks,
+//! and whether the ranks are alive.
 
 use super::memory::watch_process;
 use super::shape::{FAILED, Marks, RUNS, Seat, Shared, WITHDRAWN, places};
@@ -23,7 +23,7 @@ const NEAR_PAYLOAD: usize = 2_000;
 enum Life {
     /// No process has attached yet.
     Awaited,
-    /// It lives; this descriptor reports its end.
+    /// It is alive; this descriptor reports its end.
     Lives(OwnedFd),
     /// It has ended.
     Over,
@@ -57,7 +57,7 @@ pub(super) struct Admitted {
 }
 
 impl Admitted {
-    /// Makes the contexts of a gang in a free slot.
+    /// Creates the contexts of a gang in a free slot.
     pub(super) fn new(
         shared: &Shared,
         (slot, ticket): (u32, u32),
@@ -197,11 +197,11 @@ impl Admitted {
         self.end(shared, WITHDRAWN);
     }
 
-    /// Ends the waits of its ranks here; the first reason stays.
+    /// Ends the waits of its ranks on this node; the first reason is kept.
     fn end(&self, shared: &Shared, why: u32) {
         self.failed.set(true);
         let failed = &shared.entry(self.slot).failed;
-        // Relaxed: nothing else is read because of it.
+        // Relaxed: no other read depends on it.
         let _ = failed.compare_exchange(RUNS, why, Ordering::Relaxed, Ordering::Relaxed);
         for (_, seat) in self.seats(shared) {
             rouse(seat);
@@ -224,7 +224,8 @@ impl Admitted {
         }
     }
 
-    /// Tells the rank what its peers received and what came from them; true if that is news.
+    /// Tells the rank what its peers have received and what has arrived from them; true if anything
+    /// is new.
     fn push(&self, shared: &Shared, place: u32, peer: u32, context: &mut Context<'_>) -> bool {
         let marks = &shared.marks(self.slot, place, peer).other;
         // Release: see `pull`.
@@ -284,7 +285,8 @@ impl Admitted {
         self.talks = talks;
     }
 
-    /// Handles an incoming frame; false if no rank here is its destination.
+    /// Handles an incoming frame; false if it is for no rank on this node, or its channel refuses
+    /// it.
     pub(super) fn hear(
         &mut self,
         shared: &Shared,
@@ -335,8 +337,8 @@ impl Admitted {
         })
     }
 
-    /// Frames so far: those between nodes, and those between ranks here, which are received as they
-    /// are sent.
+    /// Frames so far: those between nodes, and those between ranks of this node, which are received
+    /// the moment they are sent.
     pub(super) fn counts(&self, shared: &Shared) -> Counts {
         let mut sum = Counts::default();
         for (place, seat) in self.seats(shared) {
@@ -368,12 +370,12 @@ impl Admitted {
         first.map_or(0, |front| ends(self.layout, front).0.epoch)
     }
 
-    /// Copies the contexts out while no rank is inside the device. Returns the number of bytes.
+    /// Copies the contexts out; no rank may be inside the device. Returns the number of bytes.
     pub(super) fn save(&mut self, shared: &Shared, policy: Policy) -> usize {
         self.each_context(shared, |gang, place, context| {
             for peer in 0..gang.layout.peers() {
                 // Frames from ranks of this node bypass the owner. They are noted first, since only
-                // what has come can have been taken.
+                // what has arrived can have been taken.
                 let marks = &shared.marks(gang.slot, place, peer).other;
                 if let Some(mut receiver) = context.receiver(peer) {
                     receiver.expect(marks.expected.load(Ordering::Acquire));
@@ -390,7 +392,7 @@ impl Admitted {
         self.saved.iter().map(|words| words.len() * 8).sum()
     }
 
-    /// Copies the contexts in while no rank is inside the device. Returns the number of bytes.
+    /// Copies the contexts in; no rank may be inside the device. Returns the number of bytes.
     pub(super) fn restore(&mut self, shared: &Shared, policy: Policy) -> usize {
         let (layout, slot) = (self.layout, self.slot);
         for ((place, front), saved) in (0..).zip(&mut self.fronts).zip(&self.saved) {
@@ -401,7 +403,7 @@ impl Admitted {
         self.saved.iter().map(|words| words.len() * 8).sum()
     }
 
-    /// When something must be repeated.
+    /// When something must be retransmitted.
     pub(super) fn due(&self) -> Option<Nanos> {
         self.talks.iter().filter_map(Talk::due).min()
     }
@@ -410,7 +412,7 @@ impl Admitted {
         self.talks.iter().any(Talk::is_held_up)
     }
 
-    /// Starts watching ranks that have come, and adds the descriptors of all that are watched.
+    /// Starts watching ranks that have attached, and adds the descriptors of all watched ranks.
     pub(super) fn watch(&mut self, shared: &Shared, descriptors: &mut Vec<i32>) {
         for place in 0..self.lives.len() {
             let seat = shared.seat(self.slot, place as u32);
@@ -419,7 +421,7 @@ impl Admitted {
                 match watch_process(process) {
                     Ok(Some(descriptor)) => self.lives[place] = Life::Lives(descriptor),
                     Ok(None) => self.over(shared, place),
-                    // Tried again at the next turn.
+                    // Retried on the next turn.
                     Err(_) => {}
                 }
             }

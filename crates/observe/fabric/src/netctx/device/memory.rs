@@ -28,13 +28,14 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Device
     }
 }
 
-/// A mapped file. Its content is read and written through atomics, or by the side to which the
-/// device's protocol gives it.
+/// A mapped file. Its content is read and written through atomics, or by the side that owns it
+/// according to the device's protocol.
 #[derive(Debug)]
 pub(super) struct Memory(Mapping);
 
 impl Memory {
-    /// Makes a file of zeros with its memory allocated, so that no access fails for lack of it.
+    /// Creates a file of zeros with its memory allocated, so that no access fails for lack of
+    /// memory.
     pub(super) fn create(
         path: &Path,
         bytes: usize,
@@ -45,7 +46,7 @@ impl Memory {
             std::os::unix::fs::fchown(&file, user, None)?;
             files::allocate(&file, bytes as u64)?;
             let memory = map(&file, bytes)?;
-            // Whoever can write a file can shorten it.
+            // Anyone who can write to a file can truncate it.
             match user {
                 Some(_) => memory.cover(),
                 None => Ok(memory),
@@ -88,7 +89,7 @@ impl Memory {
     }
 }
 
-/// Checks that a file belongs to this user and is closed to all others; returns its length.
+/// Checks that a file belongs to this user and is inaccessible to all others; returns its length.
 pub(super) fn is_own(file: &File, path: &Path) -> Result<usize, DeviceError> {
     let about = file.metadata().map_err(failed("open", path))?;
     let foreign = |reason: &str| DeviceError::Foreign {
@@ -140,29 +141,30 @@ impl Bell {
 
     fn open_as(path: &Path, owner: bool) -> Result<Self, DeviceError> {
         let mut options = OpenOptions::new();
-        // The owner opens it for writing too: its end never sees the end of the file, whichever
-        // ranks come and go, and it can wake its own thread.
+        // The owner opens it for writing too: so it never reads end-of-file as ranks come and go,
+        // and it can wake its own thread.
         let options = options.read(owner).write(true);
         let options = options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
         let file = options.open(path).map_err(failed("open", path))?;
         Ok(Self(file))
     }
 
-    /// Rings. If the pipe is full, it was rung already; if nobody reads, there is nobody to wake.
+    /// Rings. If the pipe is full, it has already been rung; if nobody reads, there is nobody to
+    /// wake.
     pub(super) fn ring(&self) {
         use std::io::Write;
         let _ = (&self.0).write(&[1]);
     }
 
-    /// Reads what was rung.
+    /// Consumes the bytes in the pipe.
     pub(super) fn quiet(&self) {
         use std::io::Read;
         let mut bytes = [0; 64];
-        // What is left rings again.
+        // Bytes left over wake the owner again.
         let _ = (&self.0).read(&mut bytes);
     }
 
-    /// Whether the device's owner lives, seen from a rank's end.
+    /// Whether the device's owner is alive, seen from a rank's end.
     pub(super) fn is_heard(&self) -> bool {
         !is_broken(&self.0)
     }
@@ -176,8 +178,8 @@ impl Bell {
 /// such process.
 ///
 /// # Errors
-/// The process seems to live but cannot be polled: there are no descriptors left, or the kernel is
-/// older than 5.3.
+/// The process seems to be alive but cannot be polled: there are no descriptors left, or the kernel
+/// is older than 5.3.
 pub(super) fn watch_process(process: u32) -> io::Result<Option<OwnedFd>> {
     let process = Pid::new(process);
     match handle(process) {
@@ -200,9 +202,9 @@ pub(super) fn wait_for(descriptors: &[i32], longest: Duration) -> Vec<bool> {
         tv_nsec: longest.subsec_nanos() as libc::c_long,
     };
     let count = polled.len() as libc::nfds_t;
-    // SAFETY: as many entries as told, and a time, which live through the call.
+    // SAFETY: `polled` has `count` entries; it and `time` outlive the call.
     let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), count, &time, std::ptr::null()) };
-    // An interrupted wait finds nothing.
+    // An interrupted wait reports nothing.
     polled.iter().map(|p| ready > 0 && p.revents != 0).collect()
 }
 

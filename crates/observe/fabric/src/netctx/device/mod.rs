@@ -1,17 +1,18 @@
-//! A node's network device: memory in a file that the ranks of gangs, which are processes, share
-//! with the process that owns it and switches the gangs.
+//! A node's network device: memory in a file, shared by the ranks of gangs, which are processes,
+//! and the process that owns the device and switches the gangs.
 //!
-//! A rank puts frames into its send rings and takes them from its receive rings without asking
-//! anybody; the owner's thread does what the adapter of PM did: it numbers, sends, answers and
-//! repeats (as in SCore-D, SC'98). Ranks of one node put frames into each other's receive rings.
-//! There is no lock that a frozen or killed rank could hold. One word, the gate, says which gang
-//! may be inside. A rank announces itself before it reads the gate, and the owner closes the gate
-//! before it checks who is inside. So nobody touches contexts while they are copied, whether ranks
-//! are frozen meanwhile or only kept out.
+//! A rank puts frames into its send rings and takes them from its receive rings on its own. The
+//! owner's thread does what the network adapter did in PM: it numbers, sends, acknowledges and
+//! retransmits frames (as in SCore-D, SC'98). Ranks of one node put frames directly into each
+//! other's receive rings. There is no lock that a frozen or killed rank could hold. One word, the
+//! gate, says which gang may be inside the device. A rank announces itself before it reads the
+//! gate, and the owner closes the gate before it checks which ranks are inside. So nobody touches
+//! contexts while they are copied, whether the ranks are frozen or only kept out.
 //!
-//! All ranks on a device are processes of one user, its owner's or the one for whom root made it:
-//! the file has mode 0600. A misbehaving rank breaks its own gang and, if contexts are copied,
-//! possibly other gangs of that user. It does not break the owner, even if it shortens the file.
+//! All ranks on a device are processes of one user, the owner's or the one for whom root created
+//! the device: the file has mode 0600. A misbehaving rank breaks its own gang and, if contexts are
+//! copied, possibly other gangs of that user. It cannot break the owner, even by truncating the
+//! file.
 
 mod attach;
 mod error;
@@ -38,7 +39,7 @@ pub use pump::{Device, Drained};
 pub use rank::RankPort;
 pub use waits::Doing;
 
-/// What a device is made with.
+/// The parameters of a new device.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The file, which must not exist yet: in /dev/shm or elsewhere in memory. Beside it lies a
@@ -58,16 +59,15 @@ pub struct Setup {
     /// [`MAX_BYTES`](super::context::MAX_BYTES). The same on all nodes: it determines how many
     /// frames may be in flight.
     pub context_bytes: usize,
-    /// Time without an answer after which everything is sent again.
+    /// Time without an answer after which everything is retransmitted.
     pub timeout: Nanos,
-    /// The user whose processes the ranks are; `None` for this process's own. Only root may name
-    /// another.
+    /// The user that the ranks run as; `None` for this process's own. Only root may name another.
     pub user: Option<u32>,
 }
 
 impl Setup {
-    /// Node 0, 8 gangs of up to 64 ranks, all of which may be here, resident contexts of 1 MiB, a
-    /// time-out of 5 ms.
+    /// Node 0, 8 gangs of up to 64 ranks, all of which may be on this node, resident contexts of 1
+    /// MiB, a time-out of 5 ms.
     pub fn new(path: PathBuf) -> Self {
         Self {
             path,
@@ -88,6 +88,6 @@ impl Setup {
 pub struct Gang {
     /// Its number.
     pub gang: u32,
-    /// By rank: the node. The ranks of a node take its places in their order.
+    /// By rank: the node. The ranks of a node take its places in rank order.
     pub nodes: Vec<u32>,
 }

@@ -16,11 +16,11 @@ use std::time::Duration;
 
 /// The most frames taken from the transport before others are sent.
 const AT_ONCE: u32 = 64;
-/// The most frames of later epochs that are kept: another node may be resumed some tenths of a
+/// The most frames of later epochs that are kept: another node may resume some tenths of a
 /// millisecond before this one.
 const LATER: usize = 1_024;
 /// Interval between notices of a failed gang to other nodes, nanoseconds: a notice may be lost in
-/// transit, and none is answered.
+/// transit, and none is acknowledged.
 const TELL: u64 = 50_000_000;
 /// The longest wait, and the longest if the transport must be polled or had no room.
 const LONGEST: Duration = Duration::from_millis(50);
@@ -38,7 +38,7 @@ pub(super) struct Owner<T> {
     active: Option<u32>,
     /// Whether the gate is open. The word in the device is for the ranks, which could change it.
     open: bool,
-    /// The last ticket given out.
+    /// The last ticket issued.
     ticket: u32,
     later: Vec<Vec<u8>>,
     frame: Vec<u8>,
@@ -150,7 +150,7 @@ impl<T: Transport> Owner<T> {
         Ok(())
     }
 
-    /// One turn: takes in what has come, and sends what there is to send.
+    /// One turn: takes in what has arrived, and sends what there is to send.
     pub(super) fn turn(&mut self, now: Nanos) {
         let mut frame = std::mem::take(&mut self.frame);
         for _ in 0..AT_ONCE {
@@ -189,8 +189,8 @@ impl<T: Transport> Owner<T> {
         let taken = active.is_some_and(|active| active.hear(shared, &header, payload));
         match taken {
             true => self.traffic.taken += 1,
-            // Otherwise it would be repeated only after a time-out, which is a large part of a
-            // slice.
+            // Without this it would be retransmitted only after a time-out, which is a large part
+            // of a slice.
             false if header.link.epoch > own && self.later.len() < LATER => {
                 self.later.push(frame.to_vec());
             }
@@ -237,8 +237,8 @@ impl<T: Transport> Owner<T> {
         if self.active != Some(slot) {
             return Ok(());
         }
-        // SeqCst, and before the check who is inside: a rank announces itself before it reads the
-        // gate, so one of the two sees the other.
+        // SeqCst, and before the check for ranks inside: a rank announces itself before it reads
+        // the gate, so one of the two sees the other.
         let gate = &self.shared.front().gate.0;
         self.open = false;
         gate.store(CLOSED, Ordering::SeqCst);
@@ -280,7 +280,7 @@ impl<T: Transport> Owner<T> {
         active.map_or_else(Counts::default, |active| active.counts(&self.shared))
     }
 
-    /// What the ranks of the active gang do, if it is stopped and drained.
+    /// What the ranks of the active gang are doing, if it is stopped and drained.
     pub(super) fn doing(&self) -> Option<(u32, Vec<(u32, Doing)>)> {
         let active = self.active_gang().filter(|_| self.is_drained())?;
         if active.has_failed(&self.shared) {
@@ -326,7 +326,7 @@ impl<T: Transport> Owner<T> {
         Ok(())
     }
 
-    /// What to wait for, and how long at most; `None` if there is something to do now.
+    /// What to wait for, and for how long at most; `None` if there is something to do now.
     pub(super) fn wait(&mut self, now: Nanos) -> Option<(Vec<i32>, Duration)> {
         let mut descriptors = Vec::new();
         for admitted in self.gangs.iter_mut().flatten() {
@@ -355,7 +355,7 @@ impl<T: Transport> Owner<T> {
         Some((descriptors, longest))
     }
 
-    /// The device is given up: ranks that wait for it fail.
+    /// Ends the device: ranks that wait for it fail.
     pub(super) fn end(&mut self) {
         for admitted in self.gangs.iter().flatten() {
             admitted.withdraw(&self.shared);

@@ -14,12 +14,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Interval between checks whether a gang is drained and its ranks are outside: nothing announces
+/// Interval between checks for a gang that is drained and whose ranks are outside: nothing signals
 /// that.
 const LOOK: Duration = Duration::from_micros(100);
 
-/// After this many false alarms of the bell in a row, it is ignored for [`DEAF`]. A rank rings
-/// after it has put something in or made room, perhaps a moment after the owner saw that.
+/// After this many false alarms in a row, the bell is ignored for [`DEAF`]. A few are normal: a
+/// rank rings after it has put something in or made room, perhaps a moment after the owner saw
+/// that.
 const ALARMS: u32 = 16;
 /// See [`ALARMS`].
 const DEAF: Duration = Duration::from_millis(1);
@@ -33,7 +34,7 @@ pub struct Drained {
     pub counts: Counts,
 }
 
-/// What the thread and the owner share.
+/// What the thread and the [`Device`] share.
 struct Inner<T> {
     owner: Mutex<Owner<T>>,
     /// Notified after each turn.
@@ -64,12 +65,11 @@ impl<T: Transport> Inner<T> {
         self.turned.notify_all();
         let idle = waits.is_some() && !moved;
         if idle && alarms >= ALARMS {
-            // Any process of the user can ring. One with nothing to tell must not take up the time
-            // of this thread, which may have real-time priority.
+            // Any process of the user can ring. One that rings for nothing must not keep this
+            // thread busy, which may have real-time priority.
             std::thread::sleep(DEAF);
         }
-        // While there is more to do, this does not block, and others can reach the owner in
-        // between.
+        // While there is more to do, this does not block, and others can lock the owner in between.
         let (mut descriptors, longest) = waits.unwrap_or_default();
         descriptors.push(self.bell.descriptor());
         let ready = wait_for(&descriptors, longest);
@@ -87,16 +87,16 @@ impl<T: Transport> Inner<T> {
 }
 
 /// A node's network, for the process that switches gangs. Its thread inherits the scheduling of the
-/// thread that makes it.
+/// thread that creates the device.
 ///
 /// A switch is [`stop`](Self::stop), then [`wait_drained`](Self::wait_drained) or
 /// [`is_drained`](Self::is_drained), optionally freezing the processes, then
 /// [`switch`](Self::switch) and [`resume`](Self::resume). All nodes must finish each step before
-/// any begins the next, except for the last two. After freezing, ask once more whether the gang is
-/// drained: a rank may have been frozen just as it was about to enter. If it is not, the switch
-/// must be given up on all nodes before any of them switches. To give a switch up, at any time
-/// before [`switch`](Self::switch), thaw the processes and [`resume`](Self::resume). If the device
-/// is dropped, its ranks fail as soon as they wait for anything.
+/// any starts the next, except for the last two. After freezing, check once more whether the gang
+/// is drained: a rank may have been frozen just as it was about to enter. If it is not drained, the
+/// switch must be abandoned on all nodes before any of them switches. To abandon a switch, at any
+/// time before [`switch`](Self::switch), thaw the processes and [`resume`](Self::resume). If the
+/// device is dropped, its ranks fail as soon as they wait for anything.
 pub struct Device<T: Transport + 'static> {
     inner: Arc<Inner<T>>,
     thread: Option<JoinHandle<()>>,
@@ -104,10 +104,10 @@ pub struct Device<T: Transport + 'static> {
 }
 
 impl<T: Transport + 'static> Device<T> {
-    /// Makes a device without gangs.
+    /// Creates a device without gangs.
     ///
     /// # Errors
-    /// The file exists already, there is no memory for it or no thread, or the setup is impossible.
+    /// The file exists already, there is no memory or thread for it, or the setup is invalid.
     pub fn new(setup: &Setup, transport: T) -> Result<Self, DeviceError> {
         let shape = Shape::new(setup)?;
         let shared = Shared::create(&setup.path, shape, setup.user)?;
@@ -131,7 +131,7 @@ impl<T: Transport + 'static> Device<T> {
         let inner = Arc::clone(&device.inner);
         let pump = move || {
             let mut alarms = 0;
-            // Relaxed: nothing else is read because of it.
+            // Relaxed: no other read depends on it.
             while !inner.ended.load(Ordering::Relaxed) {
                 alarms = inner.turn(alarms);
             }
@@ -151,7 +151,7 @@ impl<T: Transport + 'static> Device<T> {
         &self.path
     }
 
-    /// Applies `act` to the owner, and makes the thread look afterwards.
+    /// Applies `act` to the owner, and then wakes the thread.
     fn order<R>(&self, act: impl FnOnce(&mut Owner<T>) -> R) -> R {
         let done = {
             let mut owner = self.inner.owner();
@@ -163,7 +163,7 @@ impl<T: Transport + 'static> Device<T> {
         done
     }
 
-    /// Makes the contexts of a gang, before its ranks start. The running gang goes on.
+    /// Creates the contexts of a gang, before its ranks start. The running gang keeps running.
     ///
     /// # Errors
     /// The gang is there already, or there is no room for it.
@@ -171,7 +171,7 @@ impl<T: Transport + 'static> Device<T> {
         self.order(|owner| owner.admit(gang))
     }
 
-    /// Forgets a gang. Its ranks that still live fail.
+    /// Removes a gang. Its ranks that are still alive fail.
     ///
     /// # Errors
     /// There is no such gang, or it is the active one and not stopped.
@@ -188,7 +188,7 @@ impl<T: Transport + 'static> Device<T> {
     }
 
     /// By place, the process of each rank of a gang on this node; `None` if it has not attached
-    /// yet. Only its parent learns of one that dies before it attaches, and must then call
+    /// yet. If a process dies before it attaches, only its parent notices, and must call
     /// [`fail`](Self::fail).
     ///
     /// # Errors
@@ -239,9 +239,10 @@ impl<T: Transport + 'static> Device<T> {
         self.inner.owner().counts()
     }
 
-    /// What the active gang's ranks on this node do: the number of the gang, then rank by rank.
-    /// `None` if it failed, or is not stopped and drained. If it is so on all nodes at one moment,
-    /// this is the state of the gang at that moment: nothing is in flight.
+    /// What the active gang's ranks on this node are doing: the number of the gang, then rank by
+    /// rank. `None` if the gang failed, or is not stopped and drained. If it is stopped and drained
+    /// on all nodes at the same moment, the results of all nodes are the state of the gang at that
+    /// moment: nothing is in flight.
     pub fn doing(&self) -> Option<(u32, Vec<(u32, Doing)>)> {
         self.inner.owner().doing()
     }
@@ -266,7 +267,7 @@ impl<T: Transport + 'static> Device<T> {
     }
 
     /// Lets the active gang run, in an epoch that must be the same on all nodes: after a switch, or
-    /// to give one up.
+    /// to abandon one.
     ///
     /// # Errors
     /// No gang is active, or the epoch is not later than the one that it was in.
@@ -300,7 +301,7 @@ impl<T: Transport + 'static> Device<T> {
         self.order(|owner| owner.abandon(gang))
     }
 
-    /// A rank of the active gang that says it is inside the device.
+    /// A rank of the active gang that claims to be inside the device.
     pub fn within(&self) -> Option<u32> {
         self.inner.owner().within()
     }
@@ -326,11 +327,11 @@ impl<T: Transport + 'static> Drop for Device<T> {
         self.inner.ended.store(true, Ordering::Relaxed);
         self.inner.bell.ring();
         if let Some(thread) = self.thread.take() {
-            // It has no result, and whether it panicked no longer matters.
+            // The thread has no result, and whether it panicked no longer matters.
             let _ = thread.join();
         }
         self.inner.owner().end();
-        // Whoever makes the next device notices what is not removed.
+        // If a file is not removed, whoever creates the next device notices.
         let _ = std::fs::remove_file(&self.path);
         let _ = std::fs::remove_file(Bell::path(&self.path));
     }

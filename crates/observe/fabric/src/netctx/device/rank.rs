@@ -1,4 +1,4 @@
-//! A rank's side of a device: it puts frames into the rings and takes them out while its gang may.
+//! A rank's side of a device: it puts frames into the rings and takes them out while its gang runs.
 
 use super::DeviceError;
 use super::attach::{Attachment, Idle};
@@ -14,32 +14,32 @@ use idlewave_sys::futex::sleep_on;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
-/// The longest sleep: what would wake a rank may die before it does.
+/// The longest sleep: whoever should wake a rank may die first.
 const LONGEST: Duration = Duration::from_millis(10);
-/// Turns after which a waiting rank yields its CPU.
+/// Iterations of a wait after which a rank yields its CPU.
 const TURNS_BEFORE_YIELD: u32 = 16;
-/// Turns of a wait after which a rank that may sleep does.
+/// Iterations of a wait after which a rank sleeps, if it may.
 const TURNS_BEFORE_SLEEP: u32 = 200;
-/// Spinning turns, of all waits together, between checks whether the device's owner lives: ranks of
-/// one node could go on without it for long, each wait a short one.
+/// Spinning iterations, over all waits, between checks that the device's owner is alive: ranks of
+/// one node could go on without it for a long time, in many short waits.
 const TURNS_PER_LOOK: u32 = 1 << 16;
-/// The same for the tests of a program that does other work in between: they may be milliseconds
-/// apart, and a check costs some 0.3 us.
+/// Tests between such checks. A program that does other work in between may test only every few
+/// milliseconds; a check costs some 0.3 us.
 const TESTS_PER_LOOK: u32 = 64;
 
 /// A rank that is attached to a device.
 pub struct RankPort {
     rings: Rings,
     idle: Idle,
-    /// Value of the futex when this rank announced that it sleeps.
+    /// Value of the futex when this rank announced that it would sleep.
     announced: Option<u32>,
     /// Whether the owner of the device is gone.
     orphaned: bool,
-    /// Tests since it last checked that the owner is alive.
+    /// Tests since the last check that the owner is alive.
     tests: u32,
-    /// Turns of waits since it last checked that the owner is alive.
+    /// Iterations of waits since the last check that the owner is alive.
     turns: u32,
-    /// What it waits for, according to its seat.
+    /// What this rank waits for, as written in its seat.
     waits: u64,
 }
 
@@ -63,7 +63,7 @@ pub struct Rings {
     moved: bool,
     /// Whether the owner has something to do.
     kick: bool,
-    /// Places whose ranks may wait for what was done.
+    /// Places whose ranks may be waiting for what was done.
     wake: Vec<u32>,
 }
 
@@ -102,7 +102,7 @@ impl RankPort {
         if let Err(other) = taken {
             return Err(refused(format!("process {other} is, or was")));
         }
-        // Wakes the owner, which notices the end of this process from now on.
+        // Wakes the owner, so that it watches for the end of this process from now on.
         bell.ring();
         Ok(Self {
             rings: Rings {
@@ -138,7 +138,7 @@ impl RankPort {
         let gate = &self.rings.shared.front().gate.0;
         let own = self.rings.ticket;
         self.rings.open = false;
-        // A rank that waits at a closed gate must not look as if it were inside.
+        // A rank that waits at a closed gate must not appear to be inside.
         if gate.load(Ordering::Relaxed) != own {
             return;
         }
@@ -159,8 +159,8 @@ impl RankPort {
             return;
         }
         if std::mem::take(&mut self.rings.moved) && self.waits != 0 {
-            // Before it is outside: an owner that finds it outside reads that it may have what it
-            // waited for.
+            // While still inside: an owner that finds this rank outside must see that its wait may
+            // be over.
             self.waits = 0;
             self.seat().waits.store(0, Ordering::Release);
         }
@@ -170,7 +170,7 @@ impl RankPort {
         if !kick && self.rings.wake.is_empty() {
             return;
         }
-        // The marks were stored before these words are read: one of the two sides sees the other.
+        // The marks were stored before these words are read, so at least one side sees the other.
         fence(Ordering::SeqCst);
         let rings = &mut self.rings;
         let asleep = &rings.shared.front().asleep.0;
@@ -185,7 +185,7 @@ impl RankPort {
         }
     }
 
-    /// Sleeps until something comes. The first call only announces the sleep, so that the caller
+    /// Sleeps until something arrives. The first call only announces the sleep, so that the caller
     /// checks once more.
     fn doze(&mut self) {
         let seat = self.rings.shared.seat(self.rings.slot, self.rings.place);
@@ -243,7 +243,7 @@ impl Rings {
         Some(())
     }
 
-    /// Notes that the rank of a place may wait for what was done.
+    /// Notes that the rank at a place may be waiting for what was done.
     fn note(&mut self, place: u32) {
         if place != self.place && !self.wake.contains(&place) {
             self.wake.push(place);
@@ -295,7 +295,7 @@ impl Pieces for Rings {
             self.moved = true;
             match self.near.get(from as usize).copied().flatten() {
                 Some(place) => self.note(place),
-                // As often as the owner tells the sender of space.
+                // As often as the owner grants the sender space.
                 None => self.kick |= next % (self.layout.slots() / 2).max(1) == 0,
             }
             if done.is_some() {
@@ -317,7 +317,7 @@ impl RankPort {
         self.rings.layout.peers()
     }
 
-    /// The node of a rank; this node for a number that is no rank's.
+    /// The node of a rank; this node if there is no such rank.
     pub(in crate::netctx) fn node_of(&self, rank: u32) -> u32 {
         let node = self.rings.nodes.get(rank as usize);
         node.copied().unwrap_or(self.rings.shared.shape.node)
@@ -333,8 +333,8 @@ impl RankPort {
         (done, open)
     }
 
-    /// One turn of a wait: the `turn`-th, from 1. `runs` is what the last [`reach`](Self::reach)
-    /// returned.
+    /// One iteration of a wait: the `turn`-th, from 1. `runs` is what the last
+    /// [`reach`](Self::reach) returned.
     pub(in crate::netctx) fn rest(&mut self, turn: u32, runs: bool) {
         if turn == 1 && self.announced.take().is_some() {
             self.seat().sleeping.store(0, Ordering::Relaxed);
@@ -363,7 +363,7 @@ impl RankPort {
         }
     }
 
-    /// Announces what this rank is about to wait for, on each turn of a wait.
+    /// Called on each iteration of a wait: announces what this rank is about to wait for.
     pub(in crate::netctx) fn awaits(&mut self, what: Doing) {
         let word = what.word();
         if word != self.waits {
@@ -386,7 +386,7 @@ impl RankPort {
     pub(in crate::netctx) fn failure(&self) -> Option<FabricError> {
         let rings = &self.rings;
         let entry = rings.shared.entry(rings.slot);
-        // Relaxed: nothing else is read because of it.
+        // Relaxed: no other read depends on it.
         let read = |word: &AtomicU32| word.load(Ordering::Relaxed);
         match read(&entry.failed) {
             RUNS if self.orphaned || read(&entry.ticket) != rings.ticket => {
@@ -398,7 +398,7 @@ impl RankPort {
         }
     }
 
-    /// Fails the gang, for a rank that gives up.
+    /// Called by a rank that gives up: fails the gang.
     pub(in crate::netctx) fn fail(&self) {
         let entry = self.rings.shared.entry(self.rings.slot);
         if entry.ticket.load(Ordering::Relaxed) != self.rings.ticket {
@@ -417,7 +417,7 @@ impl Drop for RankPort {
     fn drop(&mut self) {
         let entry = self.rings.shared.entry(self.rings.slot);
         let ours = entry.ticket.load(Ordering::Relaxed) == self.rings.ticket;
-        // The owner learns of a rank that panics from its end.
+        // A rank that panics has not left properly: the owner fails the gang when the process ends.
         if ours && !std::thread::panicking() {
             self.seat().left.store(1, Ordering::Release);
         }

@@ -1,12 +1,12 @@
 //! The layout of a device's file, and the words in it that several processes use.
 //!
 //! The file holds a front, an entry for each gang, the seats of all ranks, and the regions. A
-//! region holds the rings of a [`Context`], at the offsets that they have there, and behind them,
-//! for each peer, the [`Marks`] by which rank and owner tell each other how far they are. The ends
-//! of the channels, which precede the rings, belong to the owner alone and lie in its own memory:
-//! what a rank writes where it should not damages the messages of its own gang. All words are
-//! atomics, and only one side writes each, except the front's `asleep`, an entry's `failed` and the
-//! words of a seat that say so.
+//! region holds the rings of a [`Context`], at the same offsets as there, followed by the [`Marks`]
+//! for each peer, by which rank and owner tell each other how far they are. The ends of the
+//! channels, which precede the rings in a context, belong to the owner alone and lie in its own
+//! memory: a rank that writes where it should not damages the messages of its own gang, not these.
+//! All words are atomics, and only one side writes each, except the front's `asleep`, an entry's
+//! `failed` and the words of a seat that say so.
 
 use super::DeviceError;
 use super::memory::Memory;
@@ -21,7 +21,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"iw-netct");
 const VERSION: u32 = 2;
 /// Bytes of the front: a page.
 const FRONT: usize = 4_096;
-/// Seats, regions and the marks in a region begin at multiples of this.
+/// Seats, regions and the marks in a region start at multiples of this.
 const PAGE: usize = 4_096;
 /// The value of a closed gate: no gang's ticket.
 pub(super) const CLOSED: u32 = 0;
@@ -57,14 +57,14 @@ pub(super) struct Front {
 #[repr(C, align(128))]
 pub(super) struct Line(pub(super) AtomicU32);
 
-/// A gang; its size is 0 if there is none. The nodes of its ranks lie behind all entries.
+/// A gang; its size is 0 if there is none. The nodes of its ranks follow all entries.
 #[repr(C, align(64))]
 pub(super) struct Entry {
     pub(super) gang: AtomicU32,
     pub(super) size: AtomicU32,
     pub(super) payload: AtomicU32,
     /// The gate's value while it runs. No two gangs of a device share one, so that processes that
-    /// outlive their gang are not taken for those of the next in its slot.
+    /// outlive their gang are not mistaken for those of the next gang in its slot.
     pub(super) ticket: AtomicU32,
     /// [`RUNS`], or why it cannot go on; any side may write it.
     pub(super) failed: AtomicU32,
@@ -75,7 +75,7 @@ pub(super) struct Entry {
 pub(super) struct Seat {
     /// The process; 0 before it attaches. Written by the rank.
     pub(super) process: AtomicU32,
-    /// Whether it has left in good order. Written by the rank.
+    /// Whether it has left properly. Written by the rank.
     pub(super) left: AtomicU32,
     /// Whether it is inside the device. Written by the rank; the owner clears it for a rank that
     /// died there.
@@ -91,8 +91,7 @@ pub(super) struct Seat {
     pub(super) near: AtomicU64,
 }
 
-/// How far both sides are with the two rings of one peer: numbers of frames, as in the ends of the
-/// channel.
+/// How far both sides are with the two rings of one peer: frame numbers, as in the channel ends.
 #[repr(C, align(128))]
 pub(super) struct Marks {
     pub(super) rank: RankMarks,
@@ -104,7 +103,7 @@ pub(super) struct Marks {
 pub(super) struct RankMarks {
     /// The next frame that it puts into the send ring.
     pub(super) filled: AtomicU32,
-    /// The next that it takes from the receive ring.
+    /// The next frame that it takes from the receive ring.
     pub(super) taken: AtomicU32,
 }
 
@@ -113,7 +112,7 @@ pub(super) struct RankMarks {
 pub(super) struct OtherMarks {
     /// The oldest frame that the send ring still holds.
     pub(super) acked: AtomicU32,
-    /// The next frame that comes into the receive ring.
+    /// The next frame to arrive in the receive ring.
     pub(super) expected: AtomicU32,
 }
 
@@ -142,7 +141,7 @@ impl Shape {
         within("gangs", setup.gangs, MOST_GANGS)?;
         within("places", setup.places, MOST_PLACES)?;
         within("ranks", setup.ranks, MOST_RANKS)?;
-        // Refuses sizes that no context has.
+        // Rejects sizes that no context can have.
         Layout::fit(setup.context_bytes, 0, 1)?;
         Ok(Self {
             node: setup.node,
@@ -239,7 +238,7 @@ impl Shared {
         if memory.bytes() < FRONT {
             return Err(foreign("it is too short".to_owned()));
         }
-        // SAFETY: mapped, aligned, of atomics alone.
+        // SAFETY: mapped and aligned; it holds only atomics.
         let front: &Front = unsafe { memory.at(0).as_ref() };
         if front.magic.load(Ordering::Acquire) != MAGIC {
             return Err(foreign("it does not begin as one".to_owned()));
@@ -268,7 +267,7 @@ impl Shared {
     }
 
     pub(super) fn front(&self) -> &Front {
-        // SAFETY: the file is longer than a front and stays mapped; it holds atomics alone.
+        // SAFETY: the file is longer than a front and stays mapped; it holds only atomics.
         unsafe { self.memory.at(0).as_ref() }
     }
 
@@ -276,7 +275,7 @@ impl Shared {
     pub(super) fn entry(&self, slot: u32) -> &Entry {
         assert!(slot < self.shape.gangs, "a slot of the device");
         let at = self.shape.entries() + slot as usize * size_of::<Entry>();
-        // SAFETY: one of the entries; it holds atomics alone.
+        // SAFETY: one of the entries; it holds only atomics.
         unsafe { self.memory.at(at).as_ref() }
     }
 
@@ -295,7 +294,7 @@ impl Shared {
         assert!(slot < self.shape.gangs && rank < self.shape.ranks, "a rank");
         let place = (slot * self.shape.ranks + rank) as usize;
         let at = self.shape.nodes() + place * size_of::<AtomicU32>();
-        // SAFETY: one of the words behind the entries.
+        // SAFETY: one of the words after the entries.
         unsafe { self.memory.at(at).as_ref() }
     }
 
@@ -315,7 +314,7 @@ impl Shared {
         );
         let seat = (slot * self.shape.places + place) as usize;
         let at = self.shape.seats() + seat * size_of::<Seat>();
-        // SAFETY: one of the seats; it holds atomics alone.
+        // SAFETY: one of the seats; it holds only atomics.
         unsafe { self.memory.at(at).as_ref() }
     }
 
@@ -326,7 +325,7 @@ impl Shared {
             "marks"
         );
         let region = self.shape.region(slot, place) + self.shape.marks_at();
-        // SAFETY: within the region; they are atomics alone. While a region is copied nobody has a
+        // SAFETY: within the region; they hold only atomics. While a region is copied, nobody has a
         // reference to them.
         unsafe {
             let marks = self.memory.at(region + peer as usize * size_of::<Marks>());
@@ -334,8 +333,8 @@ impl Shared {
         }
     }
 
-    /// The context of a place: its ends are `front`, the owner's alone, and its rings are in the
-    /// region.
+    /// The context of a place: its ends are in `front`, which belongs to the owner alone, and its
+    /// rings in the region.
     pub(super) fn context<'a>(
         &'a self,
         layout: Layout,
@@ -354,7 +353,7 @@ impl Shared {
     }
 
     /// A place's send ring (`which` is 0) or receive ring (1) for a peer. Only the slots that the
-    /// marks give to the caller mean something.
+    /// marks give to the caller are meaningful.
     pub(super) fn ring(
         &self,
         layout: Layout,
@@ -376,8 +375,8 @@ impl Shared {
         let begin = self.shape.region(slot, place);
         let bytes = self.shape.region_bytes();
         let _last: std::ptr::NonNull<u64> = self.memory.at(begin + bytes - 8);
-        // SAFETY: a region of the file, whose first and last word are mapped as long as `self` is;
-        // whoever else uses it does so through atomics.
+        // SAFETY: a region of the file, whose first and last word are mapped as long as `self`
+        // lives; everyone else accesses it through atomics.
         unsafe { Words::at(self.memory.at(begin), bytes / 8) }
     }
 
@@ -389,7 +388,7 @@ impl Shared {
     }
 }
 
-/// By place on `node`: the rank, from the node of each rank.
+/// The ranks on `node`, by place, from the node of each rank.
 pub(super) fn places(nodes: &[u32], node: u32) -> Vec<u32> {
     let here = (0..).zip(nodes).filter(|(_, at)| **at == node);
     here.map(|(rank, _)| rank).collect()

@@ -1,6 +1,6 @@
-//! Two gangs on the same nodes and the same bad network, switched thousands of times at random:
-//! every message comes once, whole and in order, as it would without switches. Time is a counter
-//! here, so that every run is the same.
+//! Two gangs on the same nodes and the same unreliable network, switched thousands of times at
+//! random: every message arrives exactly once, whole and in order, as it would without switches.
+//! Time is a counter here, so that every run is the same.
 
 use super::memory::Bell;
 use super::owner::Owner;
@@ -39,7 +39,8 @@ impl Transport for Short {
 /// Messages from one rank to another of one gang.
 #[derive(Clone, Default)]
 struct Stream {
-    /// Messages that are in the ring as a whole; `offset` is how many bytes of the next one are.
+    /// Messages that are completely in the ring; `offset` is the number of bytes of the next one
+    /// that are.
     pushed: u32,
     offset: usize,
     begun: bool,
@@ -47,7 +48,7 @@ struct Stream {
     partial: Vec<u8>,
 }
 
-/// The `i`-th message of a stream: 0 to 299 bytes that no other has.
+/// The `i`-th message of a stream: 0 to 299 bytes, unlike any other's.
 fn message(stream: usize, i: u32) -> Vec<u8> {
     let mut random = SplitMix::new(u64::from(i) << 8 | stream as u64);
     (0..random.below(300))
@@ -181,7 +182,7 @@ impl Site {
         }
     }
 
-    /// No application takes anything meanwhile.
+    /// Drains the network while no application takes anything.
     fn drain(&mut self) {
         for _ in 0..100_000 {
             if self.nodes.iter().all(Owner::is_drained) {
@@ -276,7 +277,7 @@ fn run(policy: Policy, misdeeds: Misdeeds) -> Site {
             assert_eq!(site.streams.iter().map(|s| s.offset).sum::<usize>(), before);
         }
         if below(20) == 0 {
-            // The switch is given up.
+            // The switch is abandoned.
             site.resume();
             continue;
         }

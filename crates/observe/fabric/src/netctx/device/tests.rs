@@ -1,5 +1,5 @@
-//! What happens to a rank that is inside the device when its gang is stopped or that dies there,
-//! and other tests that need a device's internals.
+//! What happens when a gang is stopped while a rank is inside the device, or a rank dies there, and
+//! other tests that need a device's internals.
 
 use super::owner::Owner;
 use super::rank::RankPort;
@@ -184,7 +184,7 @@ fn a_rank_that_enters_just_as_the_gate_is_closed_is_seen_or_kept_out() {
                 });
             }
         });
-        // Panics only after the other thread was told to end.
+        // The assertion comes only after the other thread has been told to end.
         let quiet = (2..4_000).all(|epoch| {
             device.stop(3).expect("the gang");
             while !device.is_drained() {
@@ -261,7 +261,7 @@ fn a_node_that_is_let_go_on_before_another_loses_no_time() {
         .start_send(to, Tag(1), vec![7; 10])
         .expect("a send");
     let begin = Instant::now();
-    // Until it has come; it is kept, neither taken nor dropped.
+    // Until it has arrived; it is kept, neither taken nor dropped.
     while devices[0].traffic().sent < 4 && begin.elapsed() < LONG {
         std::thread::sleep(Duration::from_millis(1));
     }

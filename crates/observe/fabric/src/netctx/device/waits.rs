@@ -1,21 +1,22 @@
 //! What the ranks of a gang wait for, seen from outside: a word in each rank's seat, and whether
-//! anything has come meanwhile.
+//! anything has arrived since.
 //!
-//! A rank writes the word when it waits and nothing moved, and clears it while it is inside the
-//! device if anything does. So once a gang is stopped and its ranks are outside, the words of all
-//! ranks tell one global state, whether they are frozen or only kept out.
+//! A rank writes the word when it waits and nothing has moved. When anything moves, it clears the
+//! word before it leaves the device. So once a gang is stopped and its ranks are outside, the words
+//! of all ranks describe one consistent global state, whether the ranks are frozen or only kept
+//! out.
 
 use super::gang::Admitted;
 use super::shape::{Seat, Shared};
 use crate::matching::Awaited;
 use std::sync::atomic::Ordering;
 
-/// What a rank does.
+/// What a rank is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
     /// Anything that may end without help, or a wait whose condition already holds.
     Computing,
-    /// Waits for this, which has not come yet.
+    /// Waiting for this, which has not happened yet.
     Waits(Awaited),
     /// It has left.
     Left,
@@ -57,7 +58,8 @@ impl Doing {
 }
 
 impl Admitted {
-    /// By place: the rank, and what it does. The gang must be the active one, stopped and drained.
+    /// By place: the rank, and what it is doing. The gang must be the active one, stopped and
+    /// drained.
     pub(super) fn doing(&self, shared: &Shared) -> Vec<(u32, Doing)> {
         let place = |(place, rank): (u32, &u32)| (*rank, self.at(shared, place));
         (0..).zip(&self.ranks).map(place).collect()
@@ -70,7 +72,8 @@ impl Admitted {
             0 => Doing::of(seat.waits.load(Ordering::Acquire)),
             _ => Doing::Left,
         };
-        // What it has posted is sent without its help, and others may wait for that.
+        // What it has put into the ring is sent without its help, and others may be waiting for
+        // that.
         if (0..size).any(|peer| self.will_send(shared, place, peer)) {
             return Doing::Computing;
         }
@@ -103,8 +106,8 @@ impl Admitted {
         come
     }
 
-    /// Whether frames to a peer on another node were put in, were not sent before the gang was
-    /// stopped, and go when it runs.
+    /// Whether frames to a peer on another node were put in but not sent before the gang was
+    /// stopped, and will be sent once it runs.
     fn will_send(&self, shared: &Shared, place: u32, peer: u32) -> bool {
         if self.place_of(peer).is_some() {
             return false;

@@ -13,11 +13,11 @@ use std::ptr;
 /// Numbers of the headers of OTF2 3.0.
 const FILEMODE_WRITE: u8 = 0;
 const FLUSH: u8 = 1;
-/// Bytes of chunks: those of Score-P.
+/// Chunk sizes in bytes: those of Score-P.
 const EVENT_CHUNK: u64 = 1 << 20;
 const DEFINITION_CHUNK: u64 = 4 << 20;
 
-/// The library keeps the pointer.
+/// Static, because the library keeps the pointer.
 static CALLBACKS: FlushCallbacks = FlushCallbacks {
     before: flush,
     after: no_time,
@@ -28,12 +28,12 @@ extern "C" fn flush(_: *mut c_void, _: u8, _: u64, _: *mut c_void, _: bool) -> u
     FLUSH
 }
 
-/// No time of the program passes meanwhile.
+/// No time of the program passes while a buffer is written.
 extern "C" fn no_time(_: *mut c_void, _: u8, _: u64) -> u64 {
     0
 }
 
-/// An archive. Dropped without [`Archive::close`] it has no anchor.
+/// An archive. If dropped without [`Archive::close`], it has no anchor.
 pub(super) struct Archive<'l> {
     library: &'l Library,
     raw: Cell<*mut RawArchive>,
@@ -75,7 +75,7 @@ pub(super) struct Definitions<'a> {
 }
 
 impl<'l> Archive<'l> {
-    /// Begins an archive in a directory.
+    /// Creates an archive in a directory.
     pub(super) fn create(library: &'l Library, directory: &Path) -> Result<Self, ExportError> {
         let error = ExportError::io(directory);
         let path = match CString::new(directory.as_os_str().as_bytes()) {
@@ -127,12 +127,12 @@ impl<'l> Archive<'l> {
         ExportError::io(&self.path)(io::Error::other(why))
     }
 
-    /// The library gave no writer.
+    /// The error if the library gave no writer.
     fn no_writer(&self) -> ExportError {
         self.failed(self.library.first(0))
     }
 
-    /// Begins the events of a location.
+    /// Opens the events of a location.
     pub(super) fn events(&self, location: u64) -> Result<Events<'_>, ExportError> {
         // SAFETY: the archive is open.
         let raw = unsafe { (self.library.events_of)(self.raw.get(), location) };
@@ -154,7 +154,7 @@ impl<'l> Archive<'l> {
         }
     }
 
-    /// All locations are written.
+    /// Closes the files of all locations, after the last one is written.
     pub(super) fn end_of_locations(&self) -> Result<(), ExportError> {
         // SAFETY: the archive is open, and no writer of a location is.
         unsafe {
@@ -163,7 +163,7 @@ impl<'l> Archive<'l> {
         }
     }
 
-    /// Begins the global definitions.
+    /// Opens the global definitions.
     pub(super) fn definitions(&self) -> Result<Definitions<'_>, ExportError> {
         // SAFETY: the archive is open.
         let raw = unsafe { (self.library.definitions_of)(self.raw.get()) };
@@ -196,7 +196,7 @@ impl Drop for Archive<'_> {
 }
 
 impl Events<'_> {
-    /// Writes an event. Times must not fall.
+    /// Writes an event. Times must not decrease.
     pub(super) fn write(&self, time: u64, event: Event) -> Result<(), ExportError> {
         let (library, raw, none) = (self.archive.library, self.raw, ptr::null());
         // SAFETY: the writer is open, and there is no list of attributes.
@@ -240,9 +240,9 @@ impl Events<'_> {
     }
 }
 
-/// Each method writes one definition. Texts are meant by their numbers.
+/// Each method writes one definition. Texts are referred to by number.
 impl Definitions<'_> {
-    /// Times are nanoseconds from `begin` on.
+    /// Declares that times are nanoseconds and start at `begin`.
     pub(super) fn clock(&self, begin: u64, length: u64) -> Result<(), ExportError> {
         const NANOSECONDS: u64 = 1_000_000_000;
         const UNKNOWN_DATE: u64 = u64::MAX;
@@ -270,7 +270,7 @@ impl Definitions<'_> {
         self.archive.check(code)
     }
 
-    /// The node of the system tree is a machine with a memory of its own.
+    /// Declares a node of the system tree to be a machine with its own memory.
     pub(super) fn is_machine(&self, id: u32) -> Result<(), ExportError> {
         // SAFETY: the writer is open.
         let code = unsafe { (self.archive.library.tree_domain)(self.raw, id, otf2::SHARED_MEMORY) };
@@ -299,7 +299,7 @@ impl Definitions<'_> {
         self.archive.check(code)
     }
 
-    /// A number that a location has under a name.
+    /// A named number of a location.
     pub(super) fn property(&self, location: u64, name: u32, value: u32) -> Result<(), ExportError> {
         let write = self.archive.library.location_property;
         // SAFETY: the writer is open.
@@ -325,7 +325,7 @@ impl Definitions<'_> {
         self.archive.check(code)
     }
 
-    /// A group of MPI.
+    /// An MPI group.
     pub(super) fn group(
         &self,
         id: u32,
@@ -335,7 +335,7 @@ impl Definitions<'_> {
     ) -> Result<(), ExportError> {
         let write = self.archive.library.group;
         let (count, all) = (members.len() as u32, members.as_ptr());
-        // SAFETY: the writer is open; there are so many members.
+        // SAFETY: the writer is open; `all` points to `count` members.
         let code = unsafe { write(self.raw, id, name, kind, otf2::MPI, 0, count, all) };
         self.archive.check(code)
     }

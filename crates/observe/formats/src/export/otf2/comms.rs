@@ -38,7 +38,7 @@ impl Comms {
         Ok(comms)
     }
 
-    /// The rank in a communicator of a rank of MPI_COMM_WORLD.
+    /// The rank in this communicator of a rank of MPI_COMM_WORLD.
     pub(super) fn place(&self, comm: u32, rank: Rank) -> Option<u32> {
         self.places.get(&(comm, rank)).copied()
     }

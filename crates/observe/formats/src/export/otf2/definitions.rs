@@ -92,7 +92,7 @@ fn places(
     Ok(written)
 }
 
-/// Ranks, and communicators of them.
+/// Ranks and their communicators.
 fn comms(
     to: &Definitions<'_>,
     texts: &mut Texts<'_>,

@@ -1,21 +1,21 @@
-//! Records of a location as events whose regions lie within each other.
+//! Records of a location as events whose regions are properly nested.
 
 use super::archive::{Event, Events};
 use super::record::{CALL, Record, kind};
 use crate::export::ExportError;
 use std::collections::HashMap;
 
-/// Regions that are open at once in a location; deeper ones are left out. Each region that ends may
-/// split all that are open within it.
+/// Maximum nesting depth of the regions in a location; deeper ones are left out. The end of a
+/// region may split all that are open within it.
 const DEEPEST: usize = 1_024;
 
 /// A region that is open.
 #[derive(Clone, Copy)]
 struct Frame {
     region: u32,
-    /// It is a call, which is never shown in pieces.
+    /// Whether it is a call: calls are never split.
     is_call: bool,
-    /// It has ended, but a call within it has not.
+    /// Whether it has ended while a call within it has not.
     ended: bool,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Lane<'a> {
     ended: Ended,
     now: u64,
     open: Vec<Frame>,
-    /// Regions that began deeper than [`DEEPEST`] and have not ended: how many, by region.
+    /// By region, how many began deeper than [`DEEPEST`] and have not ended.
     too_deep: HashMap<u32, u64>,
     /// The CPU that the thread lost, and the region of what has it.
     lost: Option<u32>,
@@ -33,13 +33,13 @@ pub(super) struct Lane<'a> {
     interrupts: Vec<u32>,
 }
 
-/// How a location ended.
+/// Counts of a location that has ended.
 #[derive(Default)]
 pub(super) struct Ended {
     pub events: u64,
-    /// Regions that ended within a call that began in them, and end with it.
+    /// Regions that ended during a call that began in them; they end with the call.
     pub outlived: u64,
-    /// Regions that lasted longer than one that they began in, and are in two pieces.
+    /// Regions that outlasted one that they began in; they are split in two.
     pub split: u64,
     /// Regions that were never left.
     pub open: u64,
@@ -99,7 +99,7 @@ impl<'a> Lane<'a> {
                 self.lost = Some(record.tag);
                 Ok(())
             }
-            // After the thread went on elsewhere, it does not matter who has its last CPU.
+            // Once the thread runs elsewhere, it does not matter who has its last CPU.
             kind::TAKEN if self.lost == Some(record.tag) => {
                 self.end_of_taken()?;
                 self.taken = Some(record.what);
@@ -166,7 +166,7 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Ends the location, and what is open in it.
+    /// Ends the location and everything that is open in it.
     pub(super) fn end(mut self) -> Result<Ended, ExportError> {
         while let Some(region) = self.interrupts.pop() {
             self.write(Event::Leave(region))?;

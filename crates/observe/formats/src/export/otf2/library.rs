@@ -1,4 +1,4 @@
-//! The functions of the library of OTF2.
+//! The functions of the OTF2 library.
 //!
 //! They are looked up when an archive is written, so that idlewave needs the library for nothing
 //! else. Types and signatures are those of the headers of OTF2 3.0.
@@ -8,7 +8,7 @@ use libloading::os::unix::{Library as Opened, RTLD_LOCAL, RTLD_NOW};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-/// Names of the library: Debian's, that of OTF2 itself, and what their development packages add.
+/// Names of the library: Debian's, OTF2's own, and those that their development packages add.
 const NAMES: [&str; 4] = [
     "libopen-trace-format2.so.10",
     "libotf2.so.10",
@@ -36,7 +36,7 @@ pub(super) struct FlushCallbacks {
     pub after: extern "C" fn(*mut c_void, u8, u64) -> u64,
 }
 
-/// The library's last argument is a `va_list`, which is passed as a pointer; it is not read.
+/// The last argument is a `va_list`, which is passed as a pointer and not read.
 type ErrorCallback = extern "C" fn(
     *mut c_void,
     *const c_char,
@@ -61,7 +61,7 @@ macro_rules! functions {
                 // SAFETY: the types are those that the headers of OTF2 3.0 give to functions of
                 // these names, and the library stays open as long as they are held.
                 unsafe {
-                    // Since OTF2 3.0: of an earlier version, others have fewer arguments.
+                    // New in OTF2 3.0: in earlier versions, other functions have fewer arguments.
                     opened.get::<*const c_void>(b"OTF2_EvtWriter_CommCreate\0")?;
                     Ok(Self {
                         $($field: *opened.get(concat!($name, "\0").as_bytes())?,)*
@@ -109,7 +109,7 @@ functions! {
     tree_domain "OTF2_GlobalDefWriter_WriteSystemTreeNodeDomain" (*mut RawDefinitions, u32, u8) -> Code;
     location_group "OTF2_GlobalDefWriter_WriteLocationGroup" (*mut RawDefinitions, u32, u32, u8, u32, u32) -> Code;
     location "OTF2_GlobalDefWriter_WriteLocation" (*mut RawDefinitions, u64, u32, u8, u64, u32) -> Code;
-    // The value is a union of numbers of up to 64 bits, which is passed as one of them.
+    // The value is a union of numbers of up to 64 bits, which is passed like a `u64`.
     location_property "OTF2_GlobalDefWriter_WriteLocationProperty" (*mut RawDefinitions, u64, u32, u8, u64) -> Code;
     region "OTF2_GlobalDefWriter_WriteRegion" (*mut RawDefinitions, u32, u32, u32, u32, u8, u8, u32, u32, u32, u32) -> Code;
     group "OTF2_GlobalDefWriter_WriteGroup" (*mut RawDefinitions, u32, u32, u8, u8, u32, u32, *const u64) -> Code;
@@ -117,8 +117,8 @@ functions! {
 }
 
 thread_local! {
-    /// The first error that the library met in this thread. Not all functions return theirs: an
-    /// archive is closed without one although its anchor could not be written.
+    /// The first error that the library met in this thread. Not all functions return their errors:
+    /// closing an archive succeeds even if its anchor could not be written.
     static FIRST: Cell<Code> = const { Cell::new(0) };
 }
 
@@ -132,7 +132,7 @@ extern "C" fn note(
     _: *const c_char,
     _: *mut c_void,
 ) -> Code {
-    // Those below are warnings (OTF2_WARNING, OTF2_DEPRECATED, OTF2_ABORT).
+    // Negative codes are warnings (OTF2_WARNING, OTF2_DEPRECATED, OTF2_ABORT).
     if code > 0 && FIRST.get() == 0 {
         FIRST.set(code);
     }
@@ -140,7 +140,7 @@ extern "C" fn note(
 }
 
 impl Library {
-    /// Opens the first library that is there.
+    /// Opens the first of the libraries that is installed.
     pub(super) fn open() -> Result<Self, ExportError> {
         let mut why = None;
         for name in NAMES {
@@ -152,7 +152,7 @@ impl Library {
                     unsafe { (library.on_error)(Some(note), std::ptr::null_mut()) };
                     return Ok(library);
                 }
-                // What is wrong with one that is there matters more than that others are missing.
+                // A fault of an installed library matters more than the absence of others.
                 Err(error @ libloading::Error::DlSym { .. }) => why = Some(error),
                 Err(error) => why = why.or(Some(error)),
             }
@@ -170,12 +170,12 @@ impl Library {
         })
     }
 
-    /// Forgets errors, before an archive is begun.
+    /// Forgets earlier errors, before an archive is created.
     pub(super) fn forget(&self) {
         FIRST.set(0);
     }
 
-    /// The first error since then, or this code.
+    /// The first error since [`Library::forget`], or this code.
     pub(super) fn first(&self, code: Code) -> Code {
         match FIRST.get() {
             0 => code,
@@ -183,7 +183,7 @@ impl Library {
         }
     }
 
-    /// What a code of an error stands for.
+    /// The description of an error code.
     pub(super) fn text(&self, code: Code) -> String {
         // SAFETY: it returns a string that is never freed, for any code.
         let text = unsafe { (self.error_text)(code) };

@@ -111,7 +111,7 @@ pub(super) fn gather(job: &Job<'_>, names: &Names, to: &mut Gathered) -> Result<
     Ok(())
 }
 
-/// Calls `visit` with every row of a table; the user may end it now and then.
+/// Calls `visit` with every row of a table; stops if the user asked to.
 fn each<T: Table>(
     job: &Job<'_>,
     mut visit: impl FnMut(T::Row) -> Result<(), ExportError>,
@@ -188,7 +188,7 @@ fn calls(
         );
         if let Some(request) = row.request.filter(|_| starts) {
             lost.nonblocking += 1;
-            // Those of messages are even.
+            // Request numbers of messages are even.
             to.records.push(Record {
                 request: request << 1 | 1,
                 ..within.start(kind::COLLECTIVE_REQUEST)
@@ -198,7 +198,7 @@ fn calls(
     })
 }
 
-/// The start and the end of a call, for what belongs to it.
+/// Start and end of a call, as templates for the records that belong to it.
 struct Within {
     start: Record,
     end: Record,

@@ -5,8 +5,8 @@ use crate::export::sorter::Sorted;
 use crate::otf2::Message;
 use bytemuck::{Pod, Zeroable};
 
-/// Order of records of one time. Regions of no length stand between those that end and those that
-/// begin, with what belongs to them.
+/// Order of records with equal times. Regions without length, and what belongs to them, stand
+/// between those that end and those that begin.
 pub(super) mod class {
     pub(crate) const KERNEL_LEAVES: u32 = 0;
     pub(crate) const RUNS: u32 = 1;
@@ -36,7 +36,7 @@ pub(super) mod kind {
     pub(crate) const RUNS: u32 = 11;
     /// The thread loses a CPU, although it could go on.
     pub(crate) const PREEMPTED: u32 = 12;
-    /// Something else has that CPU from now on; until now.
+    /// Something else gets that CPU, and gives it up.
     pub(crate) const TAKEN: u32 = 13;
     pub(crate) const GIVEN: u32 = 14;
     /// An interrupt begins, and ends.
@@ -65,7 +65,7 @@ pub(super) struct Record {
     /// Region, or other rank or root in the communicator.
     pub what: u32,
     pub comm: u32,
-    /// Message: tag. Collective: operation. Of the kernel: CPU. Start of a region: [`CALL`] or 0.
+    /// Message: tag. Collective: operation. Kernel: CPU. Start of a region: [`CALL`] or 0.
     pub tag: u32,
 }
 
@@ -110,7 +110,7 @@ impl Record {
         [enter, leave]
     }
 
-    /// The event that it becomes as it is; `None` if that depends on those before it.
+    /// The event that the record becomes by itself; `None` if that depends on earlier records.
     pub(super) fn event(&self) -> Option<Event> {
         let message = Message {
             peer: self.what,

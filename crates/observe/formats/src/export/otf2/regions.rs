@@ -7,7 +7,7 @@ use std::collections::HashMap;
 /// What a region is: its role and paradigm in the headers of OTF2 3.0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum RegionKind {
-    /// A function of MPI.
+    /// An MPI function.
     Mpi(OperationClass),
     /// Marked by the program, or a part of a step.
     Marked,
@@ -21,7 +21,7 @@ pub(super) struct Region {
     pub kind: RegionKind,
 }
 
-/// The regions, by their numbers.
+/// The regions by number.
 #[derive(Default)]
 pub(super) struct Regions {
     pub all: Vec<Region>,
@@ -30,7 +30,7 @@ pub(super) struct Regions {
 
 impl Regions {
     pub(super) fn id(&mut self, name: &str, kind: RegionKind) -> u32 {
-        // The names of what takes a CPU are not those of the program.
+        // Names of what takes a CPU are separate from names of the program.
         let key = (name.to_owned(), kind == RegionKind::Taken);
         let next = self.all.len() as u32;
         let id = *self.ids.entry(key).or_insert(next);

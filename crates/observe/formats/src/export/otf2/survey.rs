@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A thread.
 pub(super) struct Location {
-    /// Its number in the archive, in the way of Score-P: that of its group, and in the upper half
-    /// that of the thread in it.
+    /// Its number in the archive, formed as in Score-P: the number of its group, and in the upper
+    /// half that of the thread in the group.
     pub number: u64,
     pub name: String,
     /// Index of its group.
@@ -73,7 +73,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Adds threads of ranks that the manifest does not list.
+    /// Adds threads that called MPI but that the manifest does not list for their ranks.
     fn called(&mut self, job: &Job<'_>, names: &Names) -> Result<(), ExportError> {
         let add = |survey: &mut Self, rank: Rank, thread: Pid| {
             if let Some(&(node, first)) = survey.ranks.get(&rank) {
@@ -148,7 +148,7 @@ impl Survey {
         Some(self.object(node, thread).unwrap_or(first))
     }
 
-    /// Ranks that are missing below the last one.
+    /// Number of ranks that are missing below the highest.
     pub(super) fn gaps(&self) -> u64 {
         let last = self.ranks.keys().next_back();
         last.map_or(0, |last| {

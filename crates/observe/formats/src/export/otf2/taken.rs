@@ -11,10 +11,10 @@ use idlewave_run::SourceKind;
 use idlewave_run::tables::{EndReason, TaskKind};
 use idlewave_units::{NodeId, Pid};
 
-/// Threads that wait for a CPU which are followed; only threads that went on elsewhere are so many.
+/// Most threads followed while they wait for a CPU; only threads that went on elsewhere exceed it.
 const MOST_WAITING: usize = 8;
 
-/// The CPU that is looked at.
+/// The CPU in progress.
 struct Lost<'a> {
     names: &'a Names,
     place: Option<Place>,
@@ -149,7 +149,7 @@ impl Lost<'_> {
         Ok(())
     }
 
-    /// What a thread that has a CPU is called; `None` for the idle one.
+    /// What to call a thread that has a CPU; `None` for the idle thread.
     fn thread(&self, node: NodeId, pid: Pid) -> Option<String> {
         let name = self.names.task(node, pid);
         let kind = self.names.tasks.get(&(node, pid)).map(|task| task.kind);

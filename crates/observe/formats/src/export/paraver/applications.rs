@@ -21,14 +21,14 @@ pub(super) struct Seen {
     nodes: BTreeMap<NodeId, (String, BTreeSet<Cpu>)>,
     threads: BTreeMap<(NodeId, Pid), Option<Known>>,
     ranks: BTreeMap<Rank, RankSheet>,
-    /// Threads of the ranks: for a look-up at every row.
+    /// Threads of the ranks, for a look-up at every row.
     of_rank: HashSet<(Rank, Pid)>,
     /// The last thread of each CPU, so that most rows need no look-up in a tree.
     last: HashMap<(NodeId, Cpu), Pid>,
 }
 
 impl Seen {
-    /// What manifest and table `tasks` list.
+    /// What the manifest and table `tasks` list.
     pub(super) fn of(job: &Job<'_>) -> Result<Self, ExportError> {
         let manifest = job.run.manifest();
         let node = |n: &idlewave_run::NodeSheet| {
@@ -71,7 +71,7 @@ impl Seen {
         &mut self.nodes.entry(node).or_insert_with(new).1
     }
 
-    /// A thread had a CPU.
+    /// Notes that a thread had a CPU.
     pub(super) fn ran(&mut self, node: NodeId, cpu: Cpu, pid: Pid) {
         if self.last.insert((node, cpu), pid) == Some(pid) {
             return;
@@ -82,13 +82,13 @@ impl Seen {
         }
     }
 
-    /// A thread was on a node.
+    /// Notes that a thread was on a node.
     pub(super) fn was_at(&mut self, node: NodeId, pid: Pid) {
         self.node(node);
         self.threads.entry((node, pid)).or_insert(None);
     }
 
-    /// A thread of a rank called MPI.
+    /// Notes that a thread of a rank called MPI.
     pub(super) fn called(&mut self, rank: Rank, thread: Pid) {
         if self.of_rank.contains(&(rank, thread)) {
             return;
@@ -101,7 +101,7 @@ impl Seen {
         }
     }
 
-    /// All of it as objects of a trace.
+    /// Everything seen, as objects of a trace.
     pub(super) fn objects(mut self) -> Objects {
         let mut objects = Objects::default();
         let mut index = HashMap::new();
@@ -172,7 +172,7 @@ impl Seen {
             if listed.is_empty() {
                 listed.push(objects.add(format!("rank {rank}")));
             }
-            // A rank that shares all its threads with another one still needs one of its own.
+            // A rank that shares all its threads with another rank still needs a thread of its own.
             if objects.is_task_empty() {
                 objects.add(format!("rank {rank}"));
             }
@@ -188,7 +188,7 @@ impl Seen {
         }
     }
 
-    /// Processes with a thread of which this is true: node and number.
+    /// Processes with a thread that `wanted` accepts: node and number.
     fn processes(&self, wanted: impl Fn(&Known) -> bool) -> Vec<(NodeId, Pid)> {
         let mut found = BTreeSet::new();
         for (&(node, pid), known) in &self.threads {
@@ -207,7 +207,7 @@ impl Seen {
             let theirs = known.as_ref().and_then(|k| k.process).unwrap_or(pid);
             (theirs == process).then_some(pid)
         };
-        // Threads are usually numbered after their process, but numbers wrap around.
+        // Threads usually have higher numbers than their process, but numbers wrap around.
         let on_node = (node, Pid::new(0))..=(node, Pid::new(u32::MAX));
         let threads = self.threads.range(on_node).filter_map(of);
         let mut begun = false;
@@ -258,7 +258,7 @@ impl Objects {
         });
     }
 
-    /// Begins a task in the last application.
+    /// Starts a task in the last application.
     fn task(&mut self, node: usize, name: &str) {
         if let Some(application) = self.applications.last_mut() {
             application.tasks.push(Task {

@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// Names that the events of this run use.
 pub(super) struct Names {
-    /// Rows of `operations`: type, value and name, and whether it was called.
+    /// Rows of `operations`: type, value and name.
     calls: HashMap<u32, (u32, u64, String)>,
     marks: HashMap<String, u64>,
     sources: Vec<(u32, String)>,
@@ -60,7 +60,7 @@ impl Names {
         Ok(names)
     }
 
-    /// Type and value of a call of this row of `operations`.
+    /// Type and value of calls of this row of `operations`.
     pub(super) fn call(&self, operation: u32) -> (u32, u64) {
         match self.calls.get(&operation) {
             Some(&(kind, value, _)) => (kind, value),

@@ -12,7 +12,7 @@ use idlewave_run::tables::{LateSteps, Waits};
 use idlewave_units::Rank;
 use std::collections::HashMap;
 
-/// Stretches during which a rank was late, in order and apart.
+/// Stretches during which a rank was late, in order and without overlap.
 struct OfRank {
     rank: Rank,
     stretches: Vec<(u64, u64)>,

@@ -13,7 +13,7 @@ pub(super) struct Thread {
     pub label: String,
 }
 
-/// A task and the node that it belongs to: Paraver refuses to show it on another one.
+/// A task and its node: Paraver refuses to show a task on another node.
 #[derive(Clone, Debug)]
 pub(super) struct Task {
     pub node: usize,
@@ -62,7 +62,7 @@ impl Objects {
         self.threads.iter().map(place).collect()
     }
 
-    /// The thread that had a CPU; the idle thread has one number on every CPU.
+    /// The thread that had a CPU; the idle thread has the same number on every CPU.
     pub(super) fn ran(&self, node: NodeId, cpu: Cpu, pid: Pid) -> Option<u32> {
         match pid == Pid::IDLE {
             true => self.idle.get(&(node, cpu)).copied(),
@@ -80,7 +80,7 @@ impl Objects {
         self.ranks.get(&rank)?.first().copied()
     }
 
-    /// The thread of a rank in its phase of this index, if it has one for each.
+    /// The thread of a rank in the phase of this index, if it has one per phase; else its first.
     pub(super) fn rank_in(&self, rank: Rank, phase: usize) -> Option<u32> {
         let threads = self.ranks.get(&rank)?;
         threads.get(phase).or(threads.first()).copied()

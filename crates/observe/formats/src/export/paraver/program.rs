@@ -75,7 +75,7 @@ impl Gather<'_> {
     fn regions(&mut self) -> Result<(), ExportError> {
         let phases = self.phases();
         let (survey, to) = (self.survey, &mut *self.to);
-        // A region that begins where the last one ends takes its place; there is no 0 in between.
+        // A region that begins where the last one ends replaces it, without a 0 in between.
         let mut open: Vec<Option<u64>> = vec![None; survey.objects.threads.len()];
         let (mut unknown, mut sized) = (0, 0);
         each::<Regions>(self.job, |row| {
@@ -124,7 +124,7 @@ impl Gather<'_> {
             .filter(|t| t.name == LateSteps::NAME)
             .map(|t| t.rows)
             .sum::<u64>();
-        // The number of rows comes from the manifest; a table has no more than its file has bytes.
+        // The number of rows is the manifest's; a table has no more rows than its file has bytes.
         let mut largest: Vec<(u64, u64)> = Vec::new();
         let mut others = 0;
         each::<LateParts>(self.job, |row| {

@@ -3,7 +3,7 @@
 //! A state is `1:CPU:APPL:TASK:THREAD:BEGIN:END:STATE`, an event
 //! `2:CPU:APPL:TASK:THREAD:TIME{:TYPE:VALUE}`, a communication
 //! `3:CPU:APPL:TASK:THREAD:SENT:SENT:CPU:APPL:TASK:THREAD:POSTED:RECEIVED:BYTES:TAG`; all numbers
-//! of objects count from 1, and CPU 0 is an unknown one.
+//! of objects count from 1, and CPU 0 means unknown.
 
 use crate::export::out::number;
 use crate::export::paraver::survey::Survey;
@@ -14,7 +14,7 @@ use idlewave_run::tables::Communicators;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// Order of records of one time: states come before events, as in the traces of Extrae.
+/// Order of records with equal times: states come before events, as in the traces of Extrae.
 pub(super) const STATE: u32 = 0;
 pub(super) const EVENT: u32 = 1;
 pub(super) const MESSAGE: u32 = 2;
@@ -23,7 +23,7 @@ pub(super) const MESSAGE: u32 = 2;
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(in crate::export) struct Record {
-    /// Nanoseconds of CLOCK_MONOTONIC of node 0: by this the trace is sorted.
+    /// Nanoseconds of CLOCK_MONOTONIC of node 0; the trace is sorted by this.
     pub time: u64,
     /// State: its end. Event: type and value. Message: when the receive was posted and completed.
     pub a: u64,

@@ -12,8 +12,8 @@ use crate::export::sorter::Sorter;
 use crate::prv;
 use idlewave_run::tables::EndReason;
 
-/// Since when a thread is in a state that has not ended. There is no state before its first burst,
-/// which is `None`, nor after its last one.
+/// Start of a thread's open state, and that state. `None` before its first burst. The state is
+/// `None` where there is none: after the thread's exit, and between bursts of an idle thread.
 type Open = Option<(u64, Option<u64>)>;
 
 /// The states of all threads at one moment.

@@ -13,7 +13,7 @@ pub(super) fn label(name: &str) -> String {
     }
 }
 
-/// A small file that is written at once.
+/// Writes a small file in one go.
 pub(super) fn small(path: &Path, text: &str, export: &mut Export) -> Result<(), ExportError> {
     let mut out = Output::begin(path)?;
     out.text.extend_from_slice(text.as_bytes());

@@ -1,10 +1,10 @@
-//! Views of the trace as Paraver configuration files: the views of a study of interrupts and
-//! daemons, one file each.
+//! Views of the trace as Paraver configuration files, one per view: what a study of interrupts and
+//! daemons needs.
 //!
 //! The keys and the names of functions are those of paraver-kernel (api/cfg.cpp,
-//! api/functionmanagement.cpp). A table has the rows of a window and a column per value of it, all
-//! from the CPU of each thread: tables over a window of CPUs count a CPU twice where two threads
-//! share it.
+//! api/functionmanagement.cpp). A table has the rows of a window and one column for each of its
+//! values. All tables use the CPU of each thread: over a window of CPUs, a table would count a CPU
+//! twice where two threads share it.
 
 use crate::export::paraver::survey::Survey;
 use crate::export::paraver::text::small;
@@ -24,7 +24,7 @@ enum Of {
     Events(u32),
     /// 1 while the event of this type has this value, else 0.
     Equal(u32, u64),
-    /// How long that lasts, while it does.
+    /// How long that stretch lasts, during it.
     HowLong(u32, u64),
     /// The product of two other windows.
     Product(u32, u32),

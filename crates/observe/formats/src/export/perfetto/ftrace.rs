@@ -2,7 +2,7 @@
 
 use crate::wire::Encoder;
 
-/// Thread number that stands for "no record says who had the CPU": larger than any that Linux gives.
+/// Thread number that stands for "no record says who had the CPU": larger than any of Linux.
 pub(crate) const NOT_RECORDED: u32 = i32::MAX as u32;
 /// State of a thread that left a CPU for an unknown reason: no state of any kernel.
 pub(crate) const UNKNOWN_STATE: u64 = 0x8000;
@@ -27,7 +27,7 @@ pub(crate) const TIMER_EXIT: u32 = 560;
 /// `LOCAL_TIMER_VECTOR` of x86 (`arch/x86/include/asm/irq_vectors.h`).
 const TIMER_VECTOR: u64 = 0xec;
 
-/// A thread with its name; empty if that is not known.
+/// A thread with its name; empty if unknown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Thread<'a> {
     pub(super) pid: u32,

@@ -1,4 +1,4 @@
-//! The kernel's view as bundles of the tracer's events, one bundle after the other per CPU.
+//! The kernel's view as bundles of the tracer's events, CPU by CPU.
 
 use super::ftrace::{self, Event, NOT_RECORDED, Thread, UNKNOWN_STATE};
 use super::tracks::Tracks;
@@ -11,7 +11,7 @@ use idlewave_run::tables::EndReason;
 use idlewave_run::{Ledger, SourceKind};
 use idlewave_units::{NodeId, Pid};
 
-/// Events in a bundle.
+/// Most events in a bundle.
 const EVENTS: u32 = 2000;
 /// Softirqs by vector (`include/linux/interrupt.h`).
 pub(crate) const SOFTIRQS: [&str; 10] = [
@@ -24,7 +24,7 @@ enum Shown {
     Irq,
     Softirq(u32),
     Timer,
-    /// The tracer's messages have none for it: on a track of its own.
+    /// On a track of its own: the tracer has no message for it.
     Track,
 }
 

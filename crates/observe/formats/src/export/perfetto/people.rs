@@ -9,7 +9,7 @@ use idlewave_run::tables::{Task, TaskKind};
 use idlewave_units::{NodeId, Pid};
 use std::collections::BTreeMap;
 
-/// Threads in a packet of names.
+/// Most threads in a packet of names.
 const NAMES_IN_PACKET: usize = 1000;
 
 /// Fields of `SystemInfo` and of `Utsname` in it.
@@ -44,7 +44,7 @@ pub(crate) mod thread {
     pub(crate) const TGID: u32 = 3;
 }
 
-/// The kernel of a node: states of threads are read by its version.
+/// The kernel of a node: its version decides how states of threads are read.
 pub(super) fn write_system(trace: &mut Trace, node: &NodeSheet) -> Result<(), ExportError> {
     trace.packet(|packet| {
         machine(packet, node.node);
@@ -86,7 +86,7 @@ pub(super) fn write_tree(trace: &mut Trace, names: &Names) -> Result<(), ExportE
 /// A thread, and its process if it is the first thread of one.
 fn write_task(out: &mut Encoder, task: &Task) {
     let kernel = task.kind == TaskKind::Kernel;
-    // Where the process is not known, the name comes with the first switch to the thread.
+    // If the process is not known, the name comes with the first switch to the thread.
     let Some(of) = task.process.or(kernel.then_some(task.pid)) else {
         return;
     };

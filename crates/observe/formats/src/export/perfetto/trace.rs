@@ -29,7 +29,7 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// Begins the file.
+    /// Creates the file.
     pub(super) fn begin(path: &Path) -> Result<Self, ExportError> {
         Ok(Self {
             out: Output::begin(path)?,
@@ -38,7 +38,7 @@ impl Trace {
         })
     }
 
-    /// Ends it.
+    /// Completes the file.
     pub(super) fn finish(self) -> Result<Written, ExportError> {
         self.out.finish(Some(self.records))
     }
@@ -48,7 +48,7 @@ impl Trace {
         self.packet_of(1, inside)
     }
 
-    /// Appends a packet of so many records.
+    /// Appends a packet of this many records.
     pub(super) fn packet_of(
         &mut self,
         records: u64,

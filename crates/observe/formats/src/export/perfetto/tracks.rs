@@ -11,7 +11,7 @@ use idlewave_units::{Cpu, NodeId};
 
 /// The sequence of all track events.
 const SEQUENCE: u64 = 1;
-/// `SEQ_INCREMENTAL_STATE_CLEARED`: the sequence begins here.
+/// `SEQ_INCREMENTAL_STATE_CLEARED`: the sequence starts here.
 const CLEARED: u64 = 1;
 /// Fields of `TrackDescriptor`.
 const UUID: u32 = 1;
@@ -22,7 +22,7 @@ const TYPE: u32 = 9;
 const TRACK_UUID: u32 = 11;
 const EVENT_NAME: u32 = 23;
 const DEBUG_ANNOTATION: u32 = 4;
-/// Ids of arrows are numbers of fixed size since a later version: these fields are 64-bit words.
+/// Since a later version, ids of arrows are 64-bit words, in these fields.
 const FLOW_IDS: u32 = 47;
 const TERMINATING_FLOW_IDS: u32 = 48;
 /// Values of `TrackEvent.Type`.
@@ -37,7 +37,7 @@ pub(super) struct Tracks<'a> {
     trace: Trace,
     lanes: Lanes,
     begun: bool,
-    /// Rows written, of about how many.
+    /// Rows written, and roughly how many there are.
     done: u64,
     total: u64,
 }
@@ -83,7 +83,7 @@ impl<'a> Tracks<'a> {
         }
     }
 
-    /// Enters what could not be drawn, and ends the file.
+    /// Enters what could not be drawn, and completes the file.
     pub(super) fn finish(self, losses: &mut Ledger) -> Result<Written, ExportError> {
         losses.enter(
             "slices that overlap others",
@@ -106,7 +106,7 @@ impl<'a> Tracks<'a> {
             })?;
         }
         if lane.new_lane {
-            // The viewer shows lanes of one name as one track.
+            // The viewer shows lanes with the same name as one track.
             let name = slice.track.name(manifest, self.names);
             self.trace.packet(|packet| {
                 packet.message(packet::TRACK_DESCRIPTOR, |track| {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// The description of an event, as the kernel has it.
+/// The description of an event, as the kernel gives it.
 pub(super) struct Format(pub(super) Vec<u8>);
 
-/// Numbers in the byte order of the file, and what is made of them.
+/// Writes numbers, options and sections in the byte order of the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Numbers {
     pub(super) little_endian: bool,
@@ -33,8 +33,8 @@ impl Numbers {
         }
     }
 
-    /// What precedes the content of a section. The manual page gives the size 4 bytes; trace-cmd
-    /// writes and reads 8.
+    /// The header of a section. The manual page gives the size 4 bytes; trace-cmd writes and reads
+    /// 8.
     pub(super) fn section_head(self, id: u16, length: u64) -> Vec<u8> {
         let mut head = self.u16(id).to_vec();
         // Not compressed, and without a description.
@@ -57,7 +57,7 @@ impl Numbers {
         option
     }
 
-    /// Content behind its length in 8 bytes.
+    /// Content preceded by its length in 8 bytes.
     pub(super) fn sized(self, content: &[u8]) -> Vec<u8> {
         let mut sized = self.u64(content.len() as u64).to_vec();
         sized.extend(content);

@@ -9,7 +9,7 @@ use super::track::{Group, Track};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// Most lanes of a track. Only rows out of order fill so many.
+/// Most lanes of a track. Only rows out of order need so many.
 const MOST_LANES: usize = 64;
 
 /// Where a slice is drawn. Numbers of lanes and groups count from 1 together.
@@ -17,9 +17,9 @@ const MOST_LANES: usize = 64;
 pub(crate) struct Lane {
     pub(crate) group: u64,
     pub(crate) lane: u64,
-    /// Whether the viewer has not heard of the group yet.
+    /// Whether the viewer does not know the group yet.
     pub(crate) new_group: bool,
-    /// Whether the viewer has not heard of the lane yet.
+    /// Whether the viewer does not know the lane yet.
     pub(crate) new_lane: bool,
 }
 

@@ -15,9 +15,9 @@ pub(crate) enum Detail<'a> {
 pub(crate) enum Flow {
     /// An arrow of this number begins here.
     Begin(u64),
-    /// It ends here, and the next one of this number begins.
+    /// The arrow ends here, and the next one of this number begins.
     Step(u64),
-    /// It ends here.
+    /// The arrow ends here.
     End(u64),
 }
 

@@ -15,7 +15,7 @@ pub(crate) enum Track {
     Waits(Rank),
     /// What was taken from a rank in late steps.
     Taken(Rank),
-    /// Late steps whose last rank this was.
+    /// Late steps in which this rank was the last.
     Late(Rank),
     /// Sends and receives of a rank.
     Messages(Rank),

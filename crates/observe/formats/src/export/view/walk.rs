@@ -76,7 +76,7 @@ impl Walk<'_> {
         self.arrows
     }
 
-    /// The rows of a table with their numbers; the user may end it now and then.
+    /// Visits the rows of a table with their numbers; stops if the user asked to.
     fn rows<T: Table>(
         &mut self,
         mut visit: impl FnMut(&mut Self, u64, T::Row) -> Result<(), ExportError>,
@@ -193,8 +193,8 @@ impl Walk<'_> {
             let name = wait(row.kind);
             let slice = Slice::new(Track::Waits(row.rank), row.begin_ns, row.end_ns, name);
             walk.canvas.slice(&slice.details(&details))?;
-            // From the moment at which the awaited rank arrives to the one at which the other goes
-            // on; both are the same.
+            // The arrow leads from the arrival of the awaited rank to where the other goes on, at
+            // the same time.
             let arrow = walk.arrow();
             let name = format!("awaited by rank {}", row.rank);
             let slice = Slice::new(Track::Waits(row.culprit), row.end_ns, row.end_ns, &name);

@@ -4,9 +4,9 @@ use idlewave_run::tables::{Communicator, Communicators, Table};
 use idlewave_units::Rank;
 use std::collections::HashMap;
 
-/// Communicators without members: their numbers are not to fill the memory.
+/// Limit on communicators without members, so that the numbers in a trace cannot exhaust memory.
 const MOST: u64 = 1 << 16;
-/// Members of all communicators together: a trace may name one group many times.
+/// Limit on members of all communicators together: a trace may name one group many times.
 const MOST_MEMBERS: usize = 1 << 24;
 
 /// The communicators of a trace, numbered densely in the order of their declaration.
@@ -24,7 +24,7 @@ impl Comms {
     /// Declares a communicator by the trace's number for it, unless it is known. The first one is
     /// MPI_COMM_WORLD.
     pub(in crate::import) fn declare(&mut self, key: u64, members: impl IntoIterator<Item = Rank>) {
-        // One that is not listed for lack of room gets its number where it is used.
+        // One that is left out for lack of room gets its number at its first use.
         if self.rows.len() >= MOST_MEMBERS {
             return;
         }
@@ -41,7 +41,7 @@ impl Comms {
         }
     }
 
-    /// Declares that the first communicator is MPI_COMM_WORLD, and has all ranks.
+    /// Declares the first communicator to be MPI_COMM_WORLD, with all ranks as members.
     pub(in crate::import) fn declare_world(&mut self, key: u64) {
         if self.ids.is_empty() {
             self.world = self.number(key).map(|_| key);
@@ -60,7 +60,7 @@ impl Comms {
         }
     }
 
-    /// A new number; `None` if this communicator has one.
+    /// A new number; `None` if this communicator already has one.
     fn number(&mut self, key: u64) -> Option<u32> {
         let next = u32::try_from(self.ids.len()).ok()?;
         match self.ids.entry(key) {
@@ -69,7 +69,7 @@ impl Comms {
         }
     }
 
-    /// The table; `ranks` are all of the program.
+    /// The table; `ranks` are all ranks of the program.
     pub(super) fn finish(mut self, ranks: impl Iterator<Item = Rank>) -> Communicators {
         if let Some(key) = self.world {
             for (member, rank) in (0..).zip(ranks) {

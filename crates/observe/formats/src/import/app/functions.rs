@@ -1,10 +1,10 @@
-//! Functions of MPI by their names.
+//! MPI functions by name.
 
 use idlewave_run::tables::{Operation, OperationClass, Operations, Table};
 use idlewave_units::Bytes;
 use std::collections::HashMap;
 
-/// MPI 4 has some 500 functions; names in a trace are not to fill the memory.
+/// MPI 4 has some 500 functions; the names in a trace must not exhaust memory.
 pub(in crate::import) const MOST_FUNCTIONS: u32 = 1 << 14;
 
 /// The functions that were called.
@@ -12,11 +12,11 @@ pub(in crate::import) const MOST_FUNCTIONS: u32 = 1 << 14;
 pub(super) struct Functions {
     ids: HashMap<String, u32>,
     pub rows: Operations,
-    /// By row: for whom a caller waits.
+    /// By row: whether a caller waits for all others.
     reach: Vec<Reach>,
 }
 
-/// Whether a caller needs something of every other one.
+/// Whether a caller needs something from every other caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
     All,
@@ -31,14 +31,14 @@ impl Functions {
         // The large-count variants of MPI 4 have a suffix.
         let reach = match name.strip_suffix("_c").unwrap_or(name) {
             "MPI_Barrier" => Reach::All,
-            // Not those in which each rank says how much it wants of each other one.
+            // Not the variants in which each rank gives a count for every other rank.
             "MPI_Allreduce" | "MPI_Allgather" | "MPI_Alltoall" => Reach::AllUnlessEmpty,
             _ => Reach::NotAll,
         };
         self.id_with(name, reach, || class(name, collective))
     }
 
-    /// The same for a function that is not of MPI, which the reader knows.
+    /// The same for a non-MPI function, whose class the reader knows.
     pub(super) fn id_of(&mut self, name: &str, class: OperationClass, waits_for_all: bool) -> u32 {
         let reach = match waits_for_all {
             true => Reach::All,
@@ -72,7 +72,8 @@ impl Functions {
         (id, class)
     }
 
-    /// Whether no call of this function that gives so much may return before all have made it.
+    /// Whether a call of this function that sends this much can return only after all ranks have
+    /// made it.
     pub(super) fn wait_for_all(&self, id: u32, sent: Option<Bytes>) -> bool {
         match self.reach[id as usize] {
             Reach::All => true,
@@ -138,7 +139,7 @@ fn class(name: &str, collective: bool) -> OperationClass {
     }
 }
 
-/// Whether members of a communicator call this together.
+/// Whether the members of a communicator make this call together.
 pub(in crate::import) fn is_collective(class: OperationClass) -> bool {
     use OperationClass::{AllToAll, FromRoot, Neighbour, Prefix, StartCollective, ToRoot};
     matches!(

@@ -1,4 +1,4 @@
-//! What the manifest says of a node of such a trace.
+//! What the manifest says about a node of such a trace.
 
 use idlewave_run::{
     ClockSheet, Contamination, HostSheet, NodeSheet, TraceCost, TraceMode, TraceSheet, Unavailable,

@@ -23,13 +23,13 @@ pub(in crate::import) struct App {
     functions: Functions,
     /// Collectives so far, by rank and communicator.
     sequences: HashMap<(Rank, u32), u32>,
-    /// What collectives tell of the clocks, if the reader wants to know.
+    /// What collectives reveal about the clocks, if the reader asks for it.
     pub skew: Option<Skew>,
     calls: TableWriter<Calls>,
     transfers: TableWriter<Transfers>,
     marks: TableWriter<Marks>,
     called: u64,
-    /// Ranks that the program had, as far as the trace says.
+    /// Ranks of the program, as far as the trace says.
     expected: u32,
 }
 
@@ -43,14 +43,14 @@ pub(in crate::import) struct Call {
     /// The number in the run, see [`Comms::of`].
     pub comm: Option<u32>,
     pub root: Option<Rank>,
-    /// Bytes given to a collective, and got from it.
+    /// Bytes given to a collective, and received from it.
     pub sent: Option<Bytes>,
     pub received: Option<Bytes>,
     /// The request that it started, numbered per rank from 0.
     pub request: Option<u64>,
 }
 
-/// What the trace says of itself, at its end.
+/// What the trace says about itself, at its end.
 pub(in crate::import) struct Told {
     /// The format, in words.
     pub format: &'static str,
@@ -84,7 +84,7 @@ impl App {
         })
     }
 
-    /// Names the program. The trace says which it is, so there is no other to ask for.
+    /// Sets the program's name. A trace holds one program, so no other can be asked for.
     ///
     /// # Errors
     /// Another one was asked for.
@@ -94,7 +94,7 @@ impl App {
         name: &str,
     ) -> Result<(), ImportError> {
         match ask.program {
-            // So that the manifest says which one it is, and the command gives the same run again.
+            // So that the manifest names the program and the command reproduces the run.
             Program::Busiest => {
                 let option = ["--program", name].map(str::to_owned);
                 self.run.manifest.command.extend(option);
@@ -142,8 +142,8 @@ impl App {
         self.functions.id(name, collective)
     }
 
-    /// The row in `operations` of a function that is not of MPI. `waits_for_all` is whether nobody
-    /// returns from it before all have called it.
+    /// The row in `operations` of a non-MPI function. `waits_for_all` is whether nobody returns
+    /// from it before all have called it.
     pub(in crate::import) fn function_of_class(
         &mut self,
         name: &str,
@@ -153,18 +153,18 @@ impl App {
         self.functions.id_of(name, class, waits_for_all)
     }
 
-    /// What makes the clocks agree; nothing if they were not compared.
+    /// The shifts that make the clocks agree; none if the clocks were not compared.
     pub(in crate::import) fn shifts(&mut self) -> Shifts {
         let skew = self.skew.take();
         skew.map_or_else(Shifts::default, |skew| skew.shifts())
     }
 
-    /// Says how many ranks the program had: those without a trace get an empty sheet.
+    /// Sets how many ranks the program had: those without a trace get an empty sheet.
     pub(in crate::import) fn expect_ranks(&mut self, count: u32) {
         self.expected = count;
     }
 
-    /// Adds a call; false if the thread is not one of a rank. Collectives are numbered in the order
+    /// Adds a call; false if the thread belongs to no rank. Collectives are numbered in the order
     /// in which they are added.
     pub(in crate::import) fn call(
         &mut self,

@@ -1,15 +1,15 @@
-//! How far the clocks of ranks, or of their nodes, are apart. A recorder that does not compare them
-//! leaves it to the reader: EZTrace's clocks begin when each process does, and PyTorch's profiler
+//! How far apart the clocks of ranks, or of their nodes, are. A recorder that does not compare them
+//! leaves that to the reader: EZTrace's clocks start with each process, and PyTorch's profiler
 //! writes each host's time of day.
 //!
-//! Nobody leaves a barrier before all have entered it. Times that contradict this show that the clocks
-//! differ, and every barrier bounds by how much: with `x` added to the times of one clock,
-//! `x >= begin of the other - own end` and `x <= end of the other - own begin`. What all barriers
-//! allow together is some microseconds wide. The same holds for other collectives in which each rank
-//! needs something of every other one.
+//! Nobody leaves a barrier before all have entered it. Times that contradict this show that the
+//! clocks differ, and every barrier bounds by how much: with `x` added to the times of one clock,
+//! `x >= begin of the other - own end` and `x <= end of the other - own begin`. All barriers
+//! together leave a range of some microseconds. The same holds for other collectives in which each
+//! rank needs something from every other.
 //!
-//! Where no `x` does, the clocks drift, or calls are missing and the wrong ones are compared. A clock
-//! is moved then only if that leaves a tenth of the contradiction or less.
+//! If no `x` fits, the clocks drift, or calls are missing and the wrong ones are compared. A clock
+//! is then moved only if that leaves a tenth of the contradiction or less.
 
 use idlewave_run::Ledger;
 use idlewave_units::{Nanos, NodeId, Rank};
@@ -18,11 +18,10 @@ use std::collections::{BTreeMap, HashMap};
 /// Calls that are kept: some 40 MB. Beyond that, every other collective is dropped.
 const MOST: usize = 1 << 20;
 
-/// What contradicts itself by less is rounding.
+/// Contradictions smaller than this are rounding.
 const ROUNDING_NS: i64 = 1_000;
 
-/// Communicator, number and function of a collective: calls of different functions are not the same
-/// one.
+/// Communicator, number and function of a collective: calls of different functions never match.
 type Collective = (u32, u32, u32);
 /// The clock of a call, its start and its end, ns.
 type Stay = (Clock, u64, u64);
@@ -53,9 +52,9 @@ pub(in crate::import) struct Skew {
 pub(in crate::import) struct Shifts {
     clocks: Clocks,
     of: HashMap<Clock, Nanos>,
-    /// For clocks of which nothing is known: they keep their place beside the first one.
+    /// For clocks of which nothing is known: they keep their distance from the first one.
     others: Nanos,
-    /// Clocks that collectives compare with that of the first one, which counts too.
+    /// Clocks that collectives compare with the first one, itself included.
     pub compared: u64,
     /// Clocks that differ from the first one.
     pub moved: u64,
@@ -63,7 +62,7 @@ pub(in crate::import) struct Shifts {
     pub apart: Nanos,
     /// Bound of the error of a difference from the first clock.
     pub error: Nanos,
-    /// Clocks that no shift brings in line with another one, and by how much at most.
+    /// Clocks that no shift aligns with another one, and the largest contradiction that is left.
     pub drifting: u64,
     pub drift: Nanos,
 }
@@ -84,7 +83,7 @@ impl Shifts {
         shift.copied().unwrap_or(self.others)
     }
 
-    /// Says what was moved, and what no shift mends.
+    /// Reports what was moved, and what no shift fixes.
     pub(in crate::import) fn enter(&self, losses: &mut Ledger) {
         let whose = match self.clocks {
             Clocks::OfRanks => "ranks",
@@ -178,7 +177,7 @@ impl Skew {
         }
     }
 
-    /// A call of a collective that waits for all, by a rank on a node, from its start to its end.
+    /// Adds a call, from its start to its end, of a collective that waits for all.
     pub(super) fn add(
         &mut self,
         collective: Collective,
@@ -199,7 +198,7 @@ impl Skew {
         }
     }
 
-    /// What makes the clocks agree; nothing is moved if they do as they are.
+    /// The shifts that make the clocks agree; none if they already do.
     pub(in crate::import) fn shifts(&self) -> Shifts {
         let bounds = self.bounds();
         let mut neighbours: BTreeMap<Clock, Vec<(Clock, Bounds)>> = BTreeMap::new();
@@ -234,13 +233,13 @@ impl Skew {
         }
     }
 
-    /// Bounds of what must be added to the times of the second clock for those of the first.
+    /// Bounds of what must be added to the times of the second clock to get those of the first.
     fn bounds(&self) -> BTreeMap<(Clock, Clock), Bounds> {
         let mut bounds: BTreeMap<(Clock, Clock), Bounds> = BTreeMap::new();
         let mut stays: BTreeMap<Clock, (u64, u64)> = BTreeMap::new();
         for calls in self.kept.values() {
             stays.clear();
-            // Of ranks with one clock, the last to enter and the first to leave.
+            // Of ranks that share a clock, the last to enter and the first to leave.
             for &(clock, begin, end) in calls {
                 let stay = stays.entry(clock).or_insert((begin, end));
                 *stay = (stay.0.max(begin), stay.1.min(end));
@@ -262,8 +261,8 @@ impl Skew {
     }
 }
 
-/// From the first clock outwards, each by the narrowest way that is known then: its shift and the
-/// bound of its error, ns. Also how many are reached from the first one, which counts too.
+/// Each clock's shift and the bound of its error, ns, along the path of least error from the first
+/// clock connected to it. Also how many clocks are connected to the first one, itself included.
 fn outwards(
     neighbours: &BTreeMap<Clock, Vec<(Clock, Bounds)>>,
 ) -> (BTreeMap<Clock, (i64, u64)>, u64) {
@@ -312,13 +311,14 @@ mod tests {
         (Rank::new(number), NODE)
     }
 
-    /// Barriers every millisecond, entered and left within 10 us, on clocks that are so far ahead.
+    /// Barriers every millisecond, entered and left within 10 us, on clocks that are ahead by these
+    /// ns.
     fn skew(ahead: &[i64], barriers: u32, most: usize) -> Skew {
         let mut skew = Skew::with_room(Clocks::OfRanks, most);
         for (rank, ahead) in (0..).map(Rank::new).zip(ahead) {
             for number in 0..barriers {
                 let time = |at: u64| (1_000_000_000 + at).wrapping_add_signed(*ahead);
-                // Each rank is the last one in its turn.
+                // Each rank comes last in turn.
                 let late = u64::from(number % 3 == rank.get() % 3) * 8_000;
                 let at = u64::from(number) * 1_000_000;
                 skew.add(
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn clocks_that_agree_stay_and_others_are_moved_within_the_shortest_call() {
         assert_eq!(skew(&[0, 900, 0], 30, MOST).shifts().moved, 0);
-        // The rank that comes last has 2 us left.
+        // The rank that comes last stays for only 2 us.
         let shifts = skew(&[0, -5_000_000, 70_000], 30, MOST).shifts();
         assert_eq!((shifts.moved, shifts.error), (2, Nanos::from_micros(2)));
         assert_eq!(shifts_of(&shifts, [0, 1, 2]), [70_000, 5_070_000, 0]);
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn a_rank_is_reached_through_the_communicators_that_it_has() {
         let mut skew = skew(&[0, 2_000_000], 3, MOST);
-        // Rank 2 meets rank 1, 3 ms behind it, and rank 0 in a longer call that tells less.
+        // Rank 2 is 3 ms behind rank 1. It also meets rank 0, in a longer call that says less.
         for (comm, member, begin, length) in [
             (7, 1, 9_000_000, 1_000),
             (7, 2, 6_000_000, 1_000),
@@ -365,7 +365,7 @@ mod tests {
     fn a_rank_whose_clock_may_be_right_stays_and_one_is_reached_against_the_order_of_ranks() {
         let mut skew = of_ranks();
         for (comm, member, begin, length) in [
-            // Rank 3 is the last one always: its clock may be 9 us ahead, or right.
+            // Rank 3 always comes last: its clock may be 9 us ahead, or right.
             (6, 0, 9_000_000, 10_000),
             (6, 3, 9_009_000, 1_000),
             // Rank 2 is 2 ms ahead of rank 0, and 5 ms ahead of rank 1, which never meets rank 0.
@@ -395,7 +395,7 @@ mod tests {
             let at = (Rank::new(rank), NodeId::new(node));
             skew.add((0, 0, 0), at, (begin, end));
         }
-        // Nodes 2 and 3 meet each other only.
+        // Nodes 2 and 3 only meet each other.
         for node in [2, 3] {
             let at = (Rank::new(2 + node), NodeId::new(node));
             skew.add((1, 0, 0), at, (1_000_000, 1_001_000));
@@ -417,8 +417,7 @@ mod tests {
         assert_eq!(skew.shifts().moved, 1);
     }
 
-    /// Barriers every millisecond on two clocks, the second of which is `ahead` and runs fast by 100
-    /// us in all.
+    /// Barriers every millisecond on two clocks. The second is `ahead` and gains 100 us in all.
     fn drifting(ahead: u64) -> Shifts {
         let mut skew = of_ranks();
         for number in 0..11_u32 {
@@ -458,7 +457,7 @@ mod tests {
             skew.add((0, number, 0), rank(1), (end, begin));
             skew.add((0, number, 0), rank(2), (0, 0));
         }
-        // Rank 2 would have to move by all or by nothing.
+        // Rank 2 would have to move by the whole range or not at all.
         let shifts = skew.shifts();
         assert_eq!((shifts.moved, shifts.drifting), (0, 1));
         assert_eq!(shifts.drift.get(), LAST.div_ceil(2));

@@ -5,7 +5,7 @@ use idlewave_run::tables::{Table, Task, TaskKind, Tasks};
 use idlewave_units::{NodeId, Pid, Rank};
 use std::collections::{BTreeMap, HashSet};
 
-/// A thread, by the order in which threads were added.
+/// A thread's number, in the order in which threads were added.
 pub(in crate::import) type ThreadId = usize;
 
 /// A thread of the trace.
@@ -30,10 +30,10 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// The number that the trace gives a thread, or another one where it gives none or gives it to
-    /// several threads of a node.
+    /// The number that the trace gives a thread, or a new one if it gives none or gives the same
+    /// one to several threads of a node.
     pub(super) fn pid(&mut self, node: NodeId, given: Option<Pid>) -> Pid {
-        // Above the largest that Linux gives (PID_MAX_LIMIT, 2^22).
+        // Above the largest PID of Linux (PID_MAX_LIMIT, 2^22).
         const FIRST: u32 = 1 << 22;
         if let Some(pid) = given.filter(|pid| self.pids.insert((node, *pid))) {
             return pid;
@@ -47,8 +47,8 @@ impl Threads {
         }
     }
 
-    /// The rows of `tasks`, with one idle thread per node, and the sheets of the ranks: at least as
-    /// many as are `expected`.
+    /// The rows of `tasks`, with one idle thread per node, and the sheets of the ranks, of which
+    /// there are at least `expected`.
     pub(super) fn finish(mut self, expected: u32) -> (Tasks, Vec<RankSheet>) {
         self.all.sort_by_key(|thread| thread.place);
         let mut ranks: BTreeMap<Rank, RankSheet> = BTreeMap::new();

@@ -1,9 +1,9 @@
 //! What to add to the program's times to get the kernel's.
 //!
-//! A thread that enters or leaves a call has a CPU at that moment. So each moment of a thread allows
-//! only those offsets that put it into one of the thread's bursts, and what all moments allow
-//! together is the offset with its bound. Nothing else is assumed: neither that calls sleep nor that
-//! they spin. The more often a thread loses its CPU, the narrower the bound.
+//! A thread that enters or leaves a call has a CPU at that moment. So each moment of a thread
+//! allows only those offsets that put it into one of the thread's bursts. The offsets that all
+//! moments allow give the result and its bound. Nothing else is assumed: neither that calls sleep
+//! nor that they spin. The more often a thread loses its CPU, the narrower the bound.
 
 use super::people::People;
 use crate::import::error::ImportError;
@@ -15,19 +15,19 @@ use std::path::Path;
 
 /// Moments of each thread that are used, spread over the trace.
 const MOMENTS: usize = 2_048;
-/// Moments without which nothing is estimated.
+/// With fewer moments than this, nothing is estimated.
 const FEWEST: usize = 8;
-/// Of so many moments one may contradict the others: traces have holes.
+/// One moment in this many may contradict the others: traces have holes.
 const ONE_IN: usize = 100;
-/// Orders of the moments that are tried.
+/// Orders in which the moments are tried.
 const STARTS: usize = 8;
-/// How far a moment may lie outside of its burst: the two clocks drift apart during the trace.
+/// How far a moment may lie outside its burst: the two clocks drift apart during the trace.
 const SLACKS_NS: [i64; 4] = [0, 1_000, 10_000, 100_000];
-/// An offset that is not known better than this is of no use: most delays are shorter.
+/// An offset known less precisely than this is of no use: most delays are shorter.
 const WORST_NS: i64 = 1_000_000;
-/// Stretches of allowed offsets that are kept, in memory.
+/// Limit on the stretches of allowed offsets in memory.
 const MOST_STRETCHES: usize = 1 << 23;
-/// Stretches that are compared, which takes seconds.
+/// Limit on comparisons of stretches; so many take seconds.
 const MOST_COMPARED: usize = 1 << 32;
 
 /// What to add to the program's times.
@@ -38,7 +38,7 @@ pub(super) struct Offset {
     pub error: Option<Nanos>,
     /// Moments at which a thread must have had a CPU.
     pub moments: u64,
-    /// Those at which it had none.
+    /// Moments at which the thread had none.
     pub contradict: u64,
     /// When a thread of a rank last had a CPU, on the kernel's clock.
     pub ran_until_ns: u64,
@@ -48,7 +48,7 @@ pub(super) struct Offset {
 type Stretch = (i64, i64);
 
 impl Offset {
-    /// The offset that the user gave, held against what both traces contain.
+    /// The offset that the user gave, checked against both traces.
     pub(super) fn given(
         run: &RunReader,
         app: &RunReader,
@@ -79,7 +79,7 @@ impl Offset {
         })
     }
 
-    /// Estimates it.
+    /// Estimates the offset.
     ///
     /// # Errors
     /// The traces share too few moments, contradict each other, or allow offsets that differ by too
@@ -162,8 +162,8 @@ impl Offset {
     }
 }
 
-/// One of the offsets that are allowed: 0 if it is, for clocks of different kinds do not agree by
-/// chance; else the middle of the longest stretch.
+/// One of the allowed offsets: 0 if it is one of them, because clocks of different kinds do not
+/// agree by chance; else the middle of the longest stretch.
 fn chosen(stretches: &[Stretch]) -> i64 {
     if stretches
         .iter()
@@ -189,7 +189,7 @@ struct Thread {
 /// The threads in both traces, by the kernel's number.
 struct Threads {
     all: BTreeMap<Pid, Thread>,
-    /// What both clocks can tell apart together.
+    /// The steps of both clocks together, ns.
     resolution: i64,
 }
 
@@ -214,7 +214,7 @@ impl Threads {
                 thread.moments.push(signed(ns));
             }
         };
-        // A profiler knows when a collective ended from another thread.
+        // A profiler learns the end of a collective from another thread.
         let clock = app
             .manifest()
             .nodes
@@ -233,7 +233,7 @@ impl Threads {
                 moment(mark.thread, end);
             }
         })?;
-        // The program's own bursts are the kernel's, if it has any.
+        // If the program's trace has bursts, they come from the kernel too.
         app.for_each::<Bursts>(|burst| {
             if burst.certain && burst.end_ns > burst.begin_ns {
                 moment(burst.pid, burst.begin_ns);
@@ -261,8 +261,8 @@ impl Threads {
         last.map(|burst| burst.1.unsigned_abs()).max().unwrap_or(0)
     }
 
-    /// The offsets that all moments allow, but for a few, and how many do not; `None` if more do
-    /// not, or if no comparisons are `left`.
+    /// The offsets that all but a few moments allow, and how many moments contradict them; `None`
+    /// if too many do, or if no comparisons are `left`.
     fn fit(&self, slack: i64, left: &mut usize) -> Option<(Vec<Stretch>, usize)> {
         let threads = self.all.values();
         let wider: Vec<(Vec<Stretch>, &[i64])> = threads
@@ -272,7 +272,7 @@ impl Threads {
             .iter()
             .flat_map(|(bursts, moments)| moments.iter().map(|moment| (&bursts[..], *moment)))
             .collect();
-        // A wrong moment among the first ones leads astray; later ones only contradict.
+        // A wrong moment among the first ones misleads the search; a later one only contradicts.
         let starts = (0..STARTS).map(|at| at * all.len() / STARTS);
         let mut tried = starts.map(|start| {
             let order = all[start..].iter().chain(&all[..start]);
@@ -285,8 +285,8 @@ impl Threads {
     }
 }
 
-/// The offsets that these moments, each with the bursts of its thread, allow one after the other,
-/// and how many allow none of those that the others did; `None` if no comparisons are `left`.
+/// Intersects the offsets that the moments allow, each with the bursts of its thread, and counts
+/// the moments that would leave none. `None` if no comparisons are `left`.
 fn fit<'t>(
     moments: impl Iterator<Item = (&'t [Stretch], i64)>,
     left: &mut usize,
@@ -312,7 +312,7 @@ fn fit<'t>(
     Some((allowed?, contradict))
 }
 
-/// Lets bursts whose start or end was inferred reach to their neighbours.
+/// Extends bursts whose start or end was inferred to their neighbours.
 fn widened(bursts: &mut [Stretch], is_uncertain: impl Fn(i64) -> bool) {
     let before: Vec<Stretch> = bursts.to_vec();
     for (at, burst) in bursts
@@ -344,8 +344,8 @@ fn offsets(bursts: &[Stretch], moment: i64, range: Stretch) -> impl Iterator<Ite
         .take_while(move |stretch| stretch.0 <= range.1)
 }
 
-/// What is in `before` and puts a moment into a burst too. It is taken from the comparisons that are
-/// `left`.
+/// The part of `before` that also puts a moment into a burst. The comparisons made are taken from
+/// those `left`.
 fn both(before: &[Stretch], bursts: &[Stretch], moment: i64, left: &mut usize) -> Vec<Stretch> {
     let mut out: Vec<Stretch> = Vec::new();
     let range = (before[0].0, before[before.len() - 1].1);
@@ -375,7 +375,7 @@ fn joined(stretches: &mut Vec<Stretch>) {
     });
 }
 
-/// Keeps [`MOMENTS`] of them, evenly.
+/// Keeps [`MOMENTS`] of them, evenly spaced.
 fn thin(moments: &mut Vec<i64>) {
     moments.dedup();
     let length = moments.len();
@@ -396,7 +396,7 @@ fn resolution(manifest: &Manifest) -> i64 {
     if step > 1.0 { step.min(1e6) as i64 } else { 0 }
 }
 
-/// A time of a trace, half of whose range is enough for 146 years.
+/// A time of a trace as a signed number, capped at 73 years so that sums do not overflow.
 fn signed(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX).min(i64::MAX / 4)
 }
@@ -442,7 +442,7 @@ mod tests {
         let bursts: Vec<Stretch> = (0..40).map(|n| (n * n * 100, n * n * 100 + 20)).collect();
         let mut moments: Vec<i64> = bursts.iter().flat_map(|b| [b.0, b.1]).collect();
         moments.extend(moments.clone());
-        // It fits a burst at many offsets, but never at 0.
+        // It fits a burst at many offsets, but not at 0.
         moments[0] = 50;
         let found = threads(&[(&bursts, &moments)]).fit(0, &mut 10_000);
         assert_eq!(found, Some((vec![(0, 0)], 1)));
@@ -465,7 +465,7 @@ mod tests {
 
     #[test]
     fn comparisons_end_where_none_are_left() {
-        // Half a million bursts of lengths that grow: a long trace, and few offsets fit.
+        // Half a million bursts of growing length: a long trace that few offsets fit.
         let bursts: Vec<Stretch> = (0..500_000).map(|n| (n * n, n * n + n / 2)).collect();
         let moments: Vec<i64> = bursts.iter().step_by(9_973).map(|b| b.1).collect();
         let long = threads(&[(&bursts, &moments)]);

@@ -10,31 +10,29 @@ use std::path::Path;
 /// The node of a kernel trace.
 pub(super) const NODE: NodeId = NodeId::new(0);
 
-/// Bytes of a thread's name in the kernel (`TASK_COMM_LEN`, without its end).
+/// Length of a thread's name in the kernel (`TASK_COMM_LEN` without the terminating zero).
 const KERNEL_NAME: usize = 15;
 
 /// The threads of the ranks.
 #[derive(Debug)]
 pub(super) struct People {
-    /// Threads of the program's trace by their number in it, as numbers of the kernel trace.
+    /// Threads of the program's trace: their numbers there, and in the kernel trace.
     threads: BTreeMap<Pid, Pid>,
-    /// The latter, each with its process.
+    /// The numbers in the kernel trace, each with its process.
     bound: BTreeMap<Pid, Option<Pid>>,
     /// Threads that are not in the kernel trace.
     unseen: u64,
-    /// Both traces have the same numbers.
+    /// Both traces use the same thread numbers.
     pub by_number: bool,
     kernel: Vec<Task>,
     app: Vec<Task>,
 }
 
 impl People {
-    /// Finds the threads: by number where the kernel trace has every rank's, else by name and
-    /// order.
+    /// Finds the threads: by number if the kernel trace has every rank's, else by name and order.
     ///
-    /// # Errors
-    /// The kernel trace has neither the numbers nor as many processes of the name as there are
-    /// ranks.
+    /// # Errors The kernel trace has neither the numbers nor as many processes of that name as
+    /// there are ranks.
     pub(super) fn find(
         run: &RunReader,
         app: &RunReader,
@@ -87,8 +85,8 @@ impl People {
         }
     }
 
-    /// Binds the first thread of each rank to the process of that place among those of its name. If
-    /// there are more of them, those count that `ran` longest.
+    /// Binds the first threads of the ranks, in order, to the processes of their name. If there are
+    /// more processes than ranks, those that `ran` longest count.
     fn bind_by_order(
         &mut self,
         ran: &BTreeMap<Pid, u64>,
@@ -128,7 +126,8 @@ impl People {
                     .to_owned(),
             });
         };
-        // Where a trace has no processes, each thread counts as one. Helpers of the library run less.
+        // Where a trace has no processes, each thread counts as one. The library's helpers run
+        // less.
         found.sort_by_key(|pid| (std::cmp::Reverse(ran.get(pid).copied()), *pid));
         found.truncate(firsts.len());
         found.sort_unstable();
@@ -154,10 +153,10 @@ impl People {
             .map(|(theirs, kernel)| (*theirs, *kernel))
     }
 
-    /// The number in the run of a thread of the program's trace. One that the kernel trace lacks
-    /// gets a number above all of its numbers.
+    /// The number in the run of a thread of the program's trace. A thread that the kernel trace
+    /// lacks gets a number above all of the kernel trace's.
     pub(super) fn pid(&self, theirs: Pid) -> Pid {
-        // Above the largest that Linux gives (PID_MAX_LIMIT, 2^22).
+        // Above the largest PID of Linux (PID_MAX_LIMIT, 2^22).
         const FIRST: u32 = 1 << 23;
         match self.threads.get(&theirs) {
             Some(&kernel) => kernel,
@@ -180,7 +179,7 @@ impl People {
                 _ if is_bound(task) => TaskKind::Rank,
                 TaskKind::Idle | TaskKind::Kernel => task.kind,
                 _ if of_rank => TaskKind::Program,
-                // It was chosen without knowing the ranks.
+                // It was chosen without knowledge of the ranks.
                 TaskKind::Program if !has_rank => TaskKind::User,
                 kind => kind,
             };

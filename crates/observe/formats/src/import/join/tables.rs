@@ -8,9 +8,9 @@ use idlewave_run::{RunReader, RunWriter};
 use std::path::Path;
 
 /// Copies the program's tables with the kernel's times and threads, batch by batch. Returns the
-/// time of the program: from the end of the first `MPI_Init`, or else the first call or region, to
-/// the end of the last one; with `MPI_Init` the ranks' threads are watched for as long as they ran.
-/// `None` if there is none.
+/// span of the program: from the end of the first `MPI_Init`, or else from the start of the first
+/// call or region, to the end of the last one. With `MPI_Init`, the span lasts at least until the
+/// ranks' threads last ran. `None` if there are no calls or regions.
 pub(super) fn copy(
     app: &RunReader,
     out: &mut RunWriter,
@@ -65,7 +65,7 @@ pub(super) fn copy(
     }))
 }
 
-/// Moves a time that a row may lack.
+/// Moves a time that may be absent.
 fn apply(offset: &Offset, ns: &mut Option<u64>) -> Option<()> {
     if let Some(ns) = ns {
         *ns = offset.apply(*ns)?;

@@ -4,9 +4,9 @@
 //! ID  PROCESS NAME   CPU PID      TID      I SYSTEM CALL    ELAPSED_SEC     DELTA_MSEC   APPL ...
 //! 106 solver         3   21004    30004                     0.000306500       0.000300   dispatch: ...
 //! ```
-//! Written from IBM's published documentation alone: "Reading a trace report", the commands `trcrpt`
-//! and `curt`, "Trace Hook IDs". No report of a real machine was at hand, and all fixtures are
-//! synthetic; the ledger of every such run says so.
+//! Written from IBM's published documentation alone: "Reading a trace report", the commands
+//! `trcrpt` and `curt`, "Trace Hook IDs". No report from a real machine was available, and all
+//! fixtures are synthetic; the ledger of every such run says so.
 
 mod columns;
 mod facts;
@@ -38,7 +38,7 @@ pub(crate) struct Read {
     /// System and version.
     pub(crate) system: Option<String>,
     pub(crate) losses: Ledger,
-    /// Least number of digits behind the seconds.
+    /// Fewest decimal places of the seconds.
     pub(crate) digits: u32,
 }
 
@@ -143,7 +143,7 @@ struct Pass {
     feed: Feed,
     lanes: Lanes,
     facts: Facts,
-    /// `None` above the first header.
+    /// `None` before the first header.
     columns: Option<Columns>,
     digits: u32,
     /// Lines that were read.
@@ -187,7 +187,7 @@ impl Pass {
         }
         self.used += 1;
         self.digits = self.digits.min(line.digits);
-        // What the columns say of a dispatch may be of either thread.
+        // On a dispatch, the columns may describe either thread.
         let switch = matches!(hook, hooks::Hook::Switch { .. });
         if let (Some(tid), false) = (line.tid, switch) {
             self.lanes.threads.see_at_line(tid, line.pid, line.name);

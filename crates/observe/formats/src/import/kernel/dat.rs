@@ -1,9 +1,9 @@
 //! Files of trace-cmd, versions 6 and 7.
 //!
 //! Both hold the kernel's own descriptions of its events and the sub-buffers of every CPU as they
-//! left the ring buffer. Version 6 is one sequence, version 7 has sections, which may be compressed.
-//! Source: trace-cmd.dat.v6(5), trace-cmd.dat.v7(5); a sub-buffer size stands between clock and
-//! number of CPUs in the option BUFFER of version 7, which the page leaves out.
+//! left the ring buffer. Version 6 is one sequence, version 7 has sections, which may be
+//! compressed. Source: trace-cmd.dat.v6(5), trace-cmd.dat.v7(5). In the option BUFFER of version 7,
+//! a sub-buffer size comes between the clock and the number of CPUs; the manual page omits it.
 
 mod options;
 mod packed;
@@ -29,7 +29,7 @@ pub use parts::Head;
 /// Reads all of a trace.dat but its sub-buffers.
 ///
 /// # Errors
-/// It cannot be read, is damaged, or has a version, clock or compression that is not known.
+/// It cannot be read or is damaged, or its version, clock or compression is not known.
 pub fn read_head(path: &Path) -> Result<Head, ImportError> {
     let file = files::open(path).map_err(ImportError::io(path))?;
     let length = file.metadata().map_err(ImportError::io(path))?.len();
@@ -54,7 +54,7 @@ fn read_parts(input: &mut Input<'_, File>) -> Result<Parts, ImportError> {
         1 => false,
         other => return Err(input.damaged(format!("{other} is no byte order"))),
     };
-    // Size of a `long` of the recording program: the kernel's is in header_page.
+    // Size of a `long` in the recording program; the kernel's is in header_page.
     input.u8()?;
     let page_size = input.u32()?;
     match version.as_str() {

@@ -1,4 +1,5 @@
-//! The descriptions of events in a trace.dat, and in what perf.data has of one.
+//! The descriptions of events in a trace.dat, and in the part of a perf.data that is laid out like
+//! one.
 
 use crate::import::error::ImportError;
 use crate::import::kernel::input::Input;
@@ -9,7 +10,7 @@ use std::io::{Read, Seek};
 
 /// Longest description of one event: the kernel's have less than 64 KiB.
 const LONGEST: u64 = 1 << 20;
-/// Most events of one system; kernels have some thousand in all.
+/// Limit on the events of one system; kernels have some thousand in all.
 const MOST: u32 = 1 << 16;
 /// Longest list of names.
 const LONGEST_LIST: u64 = 64 << 20;
@@ -88,7 +89,7 @@ pub(crate) fn names<R: Read + Seek>(
     Ok(text.lines().filter_map(line).collect())
 }
 
-/// A part with a 32-bit size that is not used.
+/// Skips an unused part with a 32-bit size.
 pub(crate) fn skip_sized<R: Read + Seek>(input: &mut Input<'_, R>) -> Result<(), ImportError> {
     let size = input.u32()?;
     input.skip(u64::from(size))

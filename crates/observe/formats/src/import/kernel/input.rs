@@ -1,4 +1,4 @@
-//! Reads numbers and texts, with every length checked before anything is allocated for it.
+//! Reads numbers and texts. Every length is checked before anything is allocated for it.
 
 use crate::import::error::ImportError;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -36,7 +36,7 @@ impl<'p, R: Read + Seek> Input<'p, R> {
         self.length
     }
 
-    /// Place of the next byte.
+    /// Position of the next byte.
     pub(crate) fn at(&self) -> u64 {
         self.at
     }
@@ -45,7 +45,7 @@ impl<'p, R: Read + Seek> Input<'p, R> {
         self.length.saturating_sub(self.at)
     }
 
-    /// Goes to a place.
+    /// Goes to a position.
     pub(crate) fn go(&mut self, at: u64) -> Result<(), ImportError> {
         if at > self.length {
             return Err(self.damaged(format!("the place {at} is beyond the end")));
@@ -101,7 +101,7 @@ impl<'p, R: Read + Seek> Input<'p, R> {
         self.go(self.at + size)
     }
 
-    /// The exact bytes must follow.
+    /// Takes exactly these bytes, which must follow.
     pub(crate) fn expect(&mut self, what: &[u8]) -> Result<(), ImportError> {
         let at = self.at;
         let found = self.bytes(what.len() as u64, what.len() as u64)?;
@@ -146,7 +146,7 @@ impl<'p, R: Read + Seek> Input<'p, R> {
         })
     }
 
-    /// A text that ends with a zero, of at most `most` bytes.
+    /// A zero-terminated text of at most `most` bytes.
     pub(crate) fn text(&mut self, most: usize) -> Result<String, ImportError> {
         let mut bytes = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! Kinds of threads that no list gave: what is a kernel thread.
+//! Infers the kinds of threads that no list gave: which are kernel threads.
 
 use idlewave_ftrace::SeenTask;
 use idlewave_run::tables::TaskKind;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// The thread that starts all other kernel threads (`kernel/kthread.c`).
 const KTHREADD: u32 = 2;
 
-/// Names that only kernel threads have, whole.
+/// Whole names that only kernel threads have.
 const WHOLE: &[&str] = &[
     "kthreadd",
     "cifsd",
@@ -41,7 +41,7 @@ const WHOLE: &[&str] = &[
     "writeback",
 ];
 
-/// Beginnings of names that only kernel threads have.
+/// Prefixes of names that only kernel threads have.
 const BEGIN: &[&str] = &[
     "backlog_napi/",
     "btrfs-",
@@ -92,13 +92,13 @@ pub(crate) fn is_kernel_name(name: &str) -> bool {
     WHOLE.contains(&name) || BEGIN.iter().any(|begin| name.starts_with(begin))
 }
 
-/// Tells kernel threads from user threads by their names and parents, and returns how many threads
-/// that are not idle got their kind that way.
+/// Tells kernel threads from user threads by their names and parents. Returns how many threads got
+/// their kind that way; idle ones do not count.
 pub(crate) fn infer(seen: &mut [SeenTask]) -> u64 {
     infer_where(seen, |kind| kind != TaskKind::Idle)
 }
 
-/// The same of threads whose kind was not told.
+/// The same for threads whose kind is not known yet.
 pub(crate) fn infer_rest(seen: &mut [SeenTask]) -> u64 {
     infer_where(seen, |kind| kind == TaskKind::Unknown)
 }
@@ -127,7 +127,7 @@ fn infer_where(seen: &mut [SeenTask], open: impl Fn(TaskKind) -> bool) -> u64 {
     inferred
 }
 
-/// The same on a system whose kernel threads have no common ancestor.
+/// The same for a system whose kernel threads have no common ancestor.
 pub(crate) fn infer_by_name(seen: &mut [SeenTask], is_kernel: impl Fn(&str) -> bool) -> u64 {
     let mut inferred = 0;
     for task in seen.iter_mut().filter(|t| t.kind != TaskKind::Idle) {

@@ -1,16 +1,17 @@
-//! What a recorder noted of threads: names, processes, parents and kinds.
+//! What a recorder noted about threads: names, processes, parents and kinds.
 //!
-//! perf and LTTng list all threads when they begin, so this is known of threads too that no event names.
+//! perf and LTTng list all threads when they start, so this is known even of threads that no event
+//! names.
 
 use idlewave_ftrace::SeenTask;
 use idlewave_run::tables::TaskKind;
 use idlewave_units::Pid;
 use std::collections::HashMap;
 
-/// Thread numbers from here on are damage (`PID_MAX_LIMIT`).
+/// Thread numbers from here up are damage (`PID_MAX_LIMIT`).
 const MOST: u32 = 1 << 22;
 
-/// Threads of which the last note is kept, so that it is not noted again.
+/// Slots for recent notes, so that they are not noted again.
 const RECENT: usize = 32;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +19,7 @@ struct Person {
     name: Option<Box<[u8]>>,
     process: Option<Pid>,
     parent: Option<Pid>,
-    /// Whether it is the kernel's, if the recorder told.
+    /// Whether it belongs to the kernel, if the recorder said so.
     kernel: Option<bool>,
 }
 
@@ -26,8 +27,8 @@ struct Person {
 #[derive(Debug, Default)]
 pub(crate) struct People {
     known: HashMap<u32, Person>,
-    /// Threads and processes noted lately, by the last digits of the thread: most events are of the
-    /// same few threads.
+    /// Recently noted threads and their processes, by the low bits of the thread number: most
+    /// events are from the same few threads.
     recent: [Option<(Pid, Pid)>; RECENT],
 }
 
@@ -36,14 +37,14 @@ impl People {
         (pid.get() < MOST).then(|| self.known.entry(pid.get()).or_default())
     }
 
-    /// A thread has this name.
+    /// Notes the name of a thread.
     pub(crate) fn named(&mut self, pid: Pid, name: &[u8]) {
         if let Some(person) = self.person(pid).filter(|_| !name.is_empty()) {
             person.name = Some(name[..name.len().min(16)].into());
         }
     }
 
-    /// A thread belongs to this process.
+    /// Notes the process of a thread.
     #[inline]
     pub(crate) fn member(&mut self, pid: Pid, process: Pid) {
         let recent = &mut self.recent[pid.get() as usize % RECENT];
@@ -55,22 +56,22 @@ impl People {
         }
     }
 
-    /// A thread was started by this one. Recorders give 0, which is no thread, as the parent of the first
-    /// process and of kthreadd.
+    /// Notes the parent of a thread. Recorders give 0, which is no thread, as the parent of the
+    /// first process and of kthreadd.
     pub(crate) fn born(&mut self, pid: Pid, parent: Pid) {
         if let Some(person) = self.person(pid).filter(|_| parent != Pid::IDLE) {
             person.parent = Some(parent);
         }
     }
 
-    /// The recorder told whether a thread is the kernel's.
+    /// Notes whether a thread belongs to the kernel, as the recorder said.
     pub(crate) fn told(&mut self, pid: Pid, kernel: bool) {
         if let Some(person) = self.person(pid) {
             person.kernel = Some(kernel);
         }
     }
 
-    /// Completes what the events said. Threads whose kind was not told stay unknown.
+    /// Completes what the events said. Threads of unknown kind stay unknown.
     pub(crate) fn complete(&self, seen: &mut [SeenTask]) {
         for task in seen {
             let Some(person) = self.known.get(&task.pid.get()) else {
@@ -78,7 +79,7 @@ impl People {
             };
             task.process = task.process.or(person.process);
             task.parent = task.parent.or(person.parent);
-            // A thread is of the kind of its process.
+            // A thread has the kind of its process.
             let process = task.process.and_then(|of| self.known.get(&of.get()));
             let kernel = person.kernel.or(process.and_then(|of| of.kernel));
             if let (TaskKind::Unknown, Some(kernel)) = (task.kind, kernel) {

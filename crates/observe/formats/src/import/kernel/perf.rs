@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! head     header and sections of a file: attributes, features, descriptions of tracepoints
-//! attrs    where the records of an event have what
-//! facts    what the features say of the machine
-//! stream   the records, one after the other
+//! attrs    where each value is in the records of an event
+//! facts    what the features say about the machine
+//! stream   the records in order
 //! packed   records in compressed ones
 //! pass     what each record means
 //! rounds   events in order of time

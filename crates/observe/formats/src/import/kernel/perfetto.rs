@@ -1,6 +1,6 @@
-//! Perfetto's traces: the kernel's events in them become the same tables as those of any other
-//! recorder, with what the lists of threads say. What programs wrote into the trace has no place in a
-//! run yet; it is counted.
+//! Perfetto's traces. The kernel's events in them become the same tables as those of any other
+//! recorder, with what the lists of threads say. What programs wrote into the trace has no place in
+//! a run yet; it is counted.
 
 use crate::import::ask::Ask;
 use crate::import::error::ImportError;
@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// Records between two looks at the stop flag.
+/// Records between two checks of the stop flag.
 const LOOK: u64 = 1 << 14;
 
 /// Whether a file may start like this: a packet, field 1 of the trace, of some length.

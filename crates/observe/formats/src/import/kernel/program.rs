@@ -1,8 +1,8 @@
-//! Which threads of a trace are the program under study.
+//! Chooses the threads of a trace that are the program under study.
 //!
-//! A foreign trace names no program. The default is the user program that used most CPU time, since
-//! that is what noise costs something. All processes of one name are one program: the processes of
-//! a parallel program have the same name.
+//! A foreign trace names no program. The default is the user program that used the most CPU time,
+//! since that is where noise costs something. All processes of one name are one program: the
+//! processes of a parallel program have the same name.
 
 use idlewave_ftrace::SeenTask;
 use idlewave_run::tables::TaskKind;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Which program to study.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Program {
-    /// The one that the trace says, otherwise the one that used most CPU time.
+    /// The one that the trace names, otherwise the one that used the most CPU time.
     #[default]
     Busiest,
     /// All processes of this name, and what they start.
@@ -72,7 +72,7 @@ pub enum Rule {
     Asked,
     /// idlewave recorded it as the program.
     Recorded,
-    /// It used most CPU time.
+    /// It used the most CPU time.
     Busiest,
 }
 
@@ -93,7 +93,7 @@ pub struct Chosen {
     pub others: Vec<String>,
 }
 
-/// Recorders: never what somebody wants to study unasked.
+/// Recorders, which nobody wants to study unasked.
 const RECORDERS: &[&str] = &[
     "trace-cmd",
     "perf",
@@ -102,7 +102,7 @@ const RECORDERS: &[&str] = &[
     "lttng-consumerd",
 ];
 
-/// Other programs that are named.
+/// How many other programs are named.
 const OTHERS: usize = 5;
 
 /// Marks the threads of the program; `None` if there are none.
@@ -184,7 +184,7 @@ pub(crate) fn choose(seen: &mut [SeenTask], program: &Program) -> Option<Chosen>
     })
 }
 
-/// The busiest user programs, for the message that there is none of the name asked for.
+/// The busiest user programs, for the message that no program has the name asked for.
 pub(crate) fn busiest(seen: &[SeenTask]) -> Vec<String> {
     let mut copy = seen.to_vec();
     match choose(&mut copy, &Program::Busiest) {
@@ -193,7 +193,7 @@ pub(crate) fn busiest(seen: &[SeenTask]) -> Vec<String> {
     }
 }
 
-/// Names of processes, by the thread that leads each.
+/// Names of processes, from the thread that leads each.
 fn names(seen: &[SeenTask]) -> BTreeMap<Pid, String> {
     let leads = |t: &&SeenTask| t.process == Some(t.pid);
     seen.iter()

@@ -8,7 +8,7 @@ use idlewave_run::{RunReader, RunWriter};
 use idlewave_units::NodeId;
 use std::path::Path;
 
-/// What is known of the machine: all that the run of the directory says, if it lies in one.
+/// What is known of the machine: all that the run around the directory says, if there is one.
 pub(crate) fn machine(raw: &Path) -> Result<Machine, ImportError> {
     let capture = RawCapture::load(raw)?;
     let run = raw.parent().and_then(|run| RunReader::open(run).ok());
@@ -21,7 +21,7 @@ pub(crate) fn machine(raw: &Path) -> Result<Machine, ImportError> {
     })
 }
 
-/// Decodes it.
+/// Decodes the directory.
 pub(crate) fn read(
     raw: &Path,
     ask: &Ask<'_>,

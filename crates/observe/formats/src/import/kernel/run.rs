@@ -19,7 +19,7 @@ struct Found {
     format: String,
     machine: Machine,
     summary: DecodeSummary,
-    /// The program that wrote the file without what it knew of lost events.
+    /// The program that dropped the records of lost events.
     hides_losses: Option<&'static str>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn read(
         busiest: settled.busiest,
     })?;
     found.complete(&mut out.manifest, settled.inferred, comparable(recorder));
-    // So that the manifest says which one it is, and the command gives the same run again.
+    // So that the manifest names the program and the command reproduces the run.
     if !matches!(program.rule, Rule::Asked) {
         let name = program.name.clone();
         out.manifest.command.extend(["--program".to_owned(), name]);
@@ -260,7 +260,7 @@ fn of_perfetto(
     })
 }
 
-/// How to record so that the times are those of a clock that programs can read.
+/// How to record with a clock that programs can read.
 fn comparable(recorder: &Recorder) -> &'static str {
     match recorder {
         Recorder::Dat | Recorder::Raw(_) => "record with trace-cmd record -C mono",

@@ -13,13 +13,13 @@ pub(crate) struct Machine {
     pub(crate) host: HostSheet,
     /// The trace clock by the kernel's name; empty if the file does not say.
     pub(crate) clock: String,
-    /// The last digit of its times, in nanoseconds.
+    /// The resolution of its times, in nanoseconds.
     pub(crate) resolution_ns: u64,
     /// When the recording began and ended, if that is known.
     pub(crate) span: Option<(u64, u64)>,
 }
 
-/// The trace clock that stamps as programs do.
+/// The trace clock that programs can read too.
 const COMPARABLE: &str = "mono";
 
 impl Machine {
@@ -65,8 +65,8 @@ impl Machine {
     }
 }
 
-/// Completes the manifest when the tables are written. `comparable` says how to record with a clock that
-/// programs can read.
+/// Completes the manifest once the tables are written. `comparable` says how to record with a clock
+/// that programs can read.
 pub(crate) fn complete(
     manifest: &mut Manifest,
     machine: &Machine,

@@ -6,8 +6,8 @@
 //!           sh-9358    [001]  3075.110441: sched_switch:         sh:9358 [125] R ==> cat:9347 [120]
 //!           sh 14994 [000]  3384.115757:  sched:sched_switch: prev_comm=sh prev_pid=14994 ...
 //! ```
-//! A line is taken as it is, so one reader does for all. Lines that are no events are counted, and
-//! what the tools say of lost events becomes gaps.
+//! Every line is taken as it is, so one reader does for all tools. Lines that are no events are
+//! counted, and what the tools say about lost events becomes gaps.
 
 mod body;
 mod head;
@@ -31,7 +31,8 @@ pub(crate) fn is_event(line: &[u8]) -> bool {
     Head::parse(line).is_some()
 }
 
-/// Reads one line as an importer does; whether it is an event that the timeline uses. For fuzzing.
+/// Reads one line as an importer does; returns whether it is an event that the timeline uses. For
+/// fuzzing.
 pub fn read_line(line: &[u8]) -> bool {
     let Some(head) = Head::parse(line) else {
         notes::lost(line);
@@ -47,11 +48,11 @@ pub(crate) struct Read {
     pub(crate) facts: Facts,
     /// What the text lacks.
     pub(crate) losses: Ledger,
-    /// Least number of digits behind the seconds.
+    /// Fewest decimal places of the seconds.
     pub(crate) digits: u32,
     /// Which tool wrote it, in words.
     pub(crate) tool: &'static str,
-    /// The program that left out what it knew of lost events.
+    /// The program that dropped the records of lost events.
     pub(crate) hides_losses: Option<&'static str>,
 }
 
@@ -140,7 +141,7 @@ struct Pass {
     feed: Feed,
     facts: Facts,
     processes: HashMap<Pid, Pid>,
-    /// The thread of the line before.
+    /// The thread of the previous line.
     last: Option<Pid>,
     digits: u32,
     perf: bool,
@@ -179,7 +180,7 @@ impl Pass {
         Ok(())
     }
 
-    /// Threads that are never switched are named by their lines only.
+    /// Names a thread. Only the lines name a thread that never switches.
     fn name(&mut self, head: &Head<'_>) {
         let known = !head.name.starts_with(b"<") && !head.name.starts_with(b":");
         if let (Some(pid), true) = (head.pid, known) {

@@ -1,4 +1,4 @@
-//! Launches and runs as calls.
+//! Turns launches and runs into calls.
 
 use crate::import::kineto::head::Group;
 use crate::import::kineto::names;
@@ -16,35 +16,35 @@ pub(super) struct Found {
     pub waits_for_all: bool,
     pub begin: u64,
     pub end: u64,
-    /// Index among the groups.
+    /// Index into the groups.
     pub group: Option<usize>,
     /// A rank of the program.
     pub root: Option<u32>,
     pub sent: Option<u64>,
     pub received: Option<u64>,
-    /// When it was launched: the order of a group's collectives.
+    /// When it was launched, which gives the order of a group's collectives.
     order: u64,
 }
 
-/// What is uncertain of calls.
+/// What is uncertain about calls.
 #[derive(Debug, Default)]
 pub(super) struct Doubts {
     /// Collectives whose group the trace does not name.
     pub ungrouped: u64,
-    /// Collectives whose group follows from the threads that carried them out.
+    /// Collectives whose group was inferred from the threads that ran them.
     pub by_thread: u64,
     /// Collectives from a root, or to one, that the trace does not name.
     pub rootless: u64,
     /// Collectives that their thread seems to have waited for.
     pub blocking: u64,
-    /// Collectives that ran beside what their thread did.
+    /// Collectives that ran while their thread did other work.
     pub beside: u64,
     /// Collectives that were launched on a GPU whose kernels are not in the trace.
     pub unseen: u64,
 }
 
-/// The calls of a rank, in the order in which they were launched, and what is uncertain of them.
-/// `groups` are those of the trace, the whole program first; `own` are those that the rank is in.
+/// The calls of a rank in the order of their launches, and what is uncertain about them. `groups`
+/// are those of the trace, the whole program first; `own` are those of the rank.
 pub(super) fn calls(trace: &Trace, groups: &[Group], own: &[usize]) -> (Vec<Found>, Doubts) {
     let mut doubts = Doubts::default();
     let own = Own::of(trace, groups, own);
@@ -65,13 +65,13 @@ pub(super) fn calls(trace: &Trace, groups: &[Group], own: &[usize]) -> (Vec<Foun
     (found, doubts)
 }
 
-/// Whether a call is one of two ranks, not of a group.
+/// Whether a call is between two ranks, not of a group.
 pub(super) fn is_message(class: OperationClass) -> bool {
     use OperationClass::{Receive, Send, SendReceive};
     matches!(class, Send | Receive | SendReceive)
 }
 
-/// A run as a call.
+/// Turns a run into a call.
 fn call(
     trace: &Trace,
     own: &Own<'_>,
@@ -114,19 +114,19 @@ fn call(
     }
 }
 
-/// When the thread that launched a collective went on, if it waited for it; `None` if the
-/// collective ran beside other work.
+/// When the thread that launched a collective went on, if it waited; `None` if the collective ran
+/// beside other work.
 ///
 /// The trace does not say that a thread waits, only when it does something: it waited if it did
-/// nothing for at least half of the time. A worker tells the thread first and notes its own end
-/// then, so the thread may go on a little before that.
+/// nothing for at least half of the time. A worker wakes the thread before it notes its own end, so
+/// the thread may go on a little earlier than that.
 fn released(launch: &Launch, run: &Run) -> Option<u64> {
     let went_on = launch.next.map_or(run.end, |next| next.min(run.end));
     let idle = went_on.saturating_sub(launch.end);
     (went_on >= run.begin && idle >= run.end.saturating_sub(went_on)).then_some(went_on)
 }
 
-/// Launches on a GPU: what the CPU did for its collectives.
+/// Adds the launches on a GPU: what the CPU did for its collectives.
 fn launched(trace: &Trace, found: &mut Vec<Found>, doubts: &mut Doubts) {
     let on_gpu = trace
         .runs
@@ -156,7 +156,7 @@ fn launched(trace: &Trace, found: &mut Vec<Found>, doubts: &mut Doubts) {
     }
 }
 
-/// Launches by operators that wait for their run, by their names, in order.
+/// Launches by operators that are still without their run, by name, in order.
 struct Launches<'t>(BTreeMap<Name, VecDeque<&'t Launch>>);
 
 impl<'t> Launches<'t> {
@@ -171,12 +171,12 @@ impl<'t> Launches<'t> {
         Self(by_name)
     }
 
-    /// The launch of a run. Workers take collectives in the order in which they were launched, and
-    /// runs are asked for in the order of their starts.
+    /// The launch of a run. Workers take collectives in the order of their launches, and runs come
+    /// here in the order of their starts.
     fn of_run(&mut self, run: &Run) -> Option<&'t Launch> {
         let waiting = self.0.get_mut(&run.plain)?;
         let first = waiting.front()?;
-        // A run that began before was launched before the trace.
+        // A run that began earlier was launched before the trace.
         if first.begin > run.begin {
             return None;
         }
@@ -192,10 +192,10 @@ const WORKERS: usize = 2;
 struct Own<'t> {
     groups: &'t [Group],
     by_name: BTreeMap<&'t str, usize>,
-    /// The only one.
+    /// The only group, if there is just one.
     only: Option<usize>,
-    /// Those of worker threads, by the order in which groups and threads were made; empty unless
-    /// every group has its threads.
+    /// The groups of worker threads, by the order in which groups and threads were created; empty
+    /// unless every group has its threads.
     of_workers: BTreeMap<u32, usize>,
 }
 
@@ -230,7 +230,7 @@ impl<'t> Own<'t> {
     }
 
     /// The group of a run: the one that it or its launch names, or the only one, or that of its
-    /// thread; and whether it is that of its thread.
+    /// thread. Also whether it was inferred from the thread.
     fn group(&self, trace: &Trace, run: &Run, launch: Option<&Launch>) -> (Option<usize>, bool) {
         if let Some(name) = run.group.or(launch.and_then(|l| l.group)) {
             return (self.by_name.get(trace.names.text(name)).copied(), false);

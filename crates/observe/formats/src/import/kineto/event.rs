@@ -1,4 +1,4 @@
-//! What of an event matters.
+//! The parts of an event that matter.
 
 use crate::import::kineto::value::{Any, Fields, Ranks};
 use serde::Deserialize;
@@ -12,7 +12,7 @@ pub(super) struct Event {
     /// The field `cat`.
     pub category: String,
     pub name: String,
-    /// The process, or the number of a GPU. Some are words: they are nobody's.
+    /// The process, or the number of a GPU. Some are words, which belong to no process.
     pub pid: Option<f64>,
     /// The thread, or the stream of a GPU.
     pub tid: Option<f64>,
@@ -35,7 +35,7 @@ pub(super) struct Args {
     pub members: Ranks,
     pub elements_in: Option<f64>,
     pub elements_out: Option<f64>,
-    /// The arguments of an operator that are numbers, in their order; others are `None`.
+    /// The arguments of an operator, in order; `None` for those that are no numbers.
     pub inputs: Vec<Option<f64>>,
 }
 
@@ -120,7 +120,7 @@ impl<'de> Fields<'de> for Args {
 }
 
 impl Event {
-    /// Empties it for the next one.
+    /// Clears it for the next event.
     pub(super) fn clear(&mut self) {
         let Self {
             phase,
@@ -156,8 +156,8 @@ impl Event {
         (*elements_in, *elements_out) = (None, None);
     }
 
-    /// Start and end in nanoseconds, from the base of the file; `None` where they are missing or
-    /// no times.
+    /// Start and end in nanoseconds, from the base of the file; `None` if they are missing or no
+    /// times.
     ///
     /// Kineto writes microseconds with three decimals. The nearest double of such a number is
     /// within half a nanosecond up to 2^52 ns, 52 days from the base.
@@ -179,7 +179,7 @@ fn nanoseconds(us: f64) -> Option<u64> {
         .then_some(ns as u64)
 }
 
-/// A number that counts something.
+/// A number as an integer, if it is one.
 pub(super) fn whole(number: Option<f64>) -> Option<u32> {
     let number = number.filter(|n| n.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(n));
     number.map(|n| n as u32)

@@ -1,4 +1,4 @@
-//! From the files of a program's ranks to a run.
+//! Turns the files of a program's ranks into a run.
 
 use crate::import::app::{self, App, Clocks, NodeFacts, Shifts, Skew, Thread, Told};
 use crate::import::ask::Ask;
@@ -19,11 +19,11 @@ use std::sync::atomic::Ordering;
 /// Key of the group of all ranks.
 const WORLD: u64 = 0;
 
-/// Events between two looks at the stop flag.
+/// Events between two checks of the stop flag.
 const LOOK: u64 = 1 << 14;
 
-/// Fills a run from the files of all ranks and closes it. Files whose hosts' clocks disagree are read
-/// twice.
+/// Fills a run from the files of all ranks and closes it. If the clocks of the hosts disagree, the
+/// files are read twice.
 pub(crate) fn read(
     ask: &Ask<'_>,
     files: &[PathBuf],
@@ -54,7 +54,7 @@ struct Build {
     keys: Vec<u64>,
     /// Names, empty where unknown.
     hosts: Vec<String>,
-    /// What the times count from, in nanoseconds of the epoch.
+    /// What the times count from, in nanoseconds since the epoch.
     base_ns: Option<u64>,
     span: Option<(u64, u64)>,
     name: String,
@@ -62,7 +62,7 @@ struct Build {
     backend: String,
     events: u64,
     lost: Lost,
-    /// What makes the hosts' clocks agree.
+    /// The shifts that make the hosts' clocks agree.
     shifts: Shifts,
 }
 
@@ -107,7 +107,7 @@ impl Build {
         Ok(())
     }
 
-    /// Adds the file of a rank, the `at`-th.
+    /// Adds the file of a rank, the `at`-th file.
     fn add(&mut self, file: &Path, at: usize, trace: Trace) -> Result<(), ImportError> {
         let Some(span) = trace.span else {
             return Err(empty(file, trace.head.cut));
@@ -151,7 +151,7 @@ impl Build {
         Ok(())
     }
 
-    /// The rank of a file: what it says, else what its name says, else its place in the list.
+    /// The rank of a file: from its content, else from its name, else its place in the list.
     fn rank(&mut self, file: &Path, at: usize, trace: &Trace) -> Result<u32, ImportError> {
         let told = trace.head.distributed.as_ref();
         let world = told.and_then(|told| told.ranks).unwrap_or(0);
@@ -207,7 +207,7 @@ impl Build {
         listed.into_iter().map(|group| self.place(group)).collect()
     }
 
-    /// The place of a group among all.
+    /// The place of a group among all groups; adds the group if it is new.
     fn place(&mut self, group: Group) -> usize {
         if let Some(&place) = self.places.get(&group) {
             return place;
@@ -257,7 +257,7 @@ impl Build {
         lost.left_out.add(&trace.left_out);
     }
 
-    /// Adds the threads of a rank that do something: the one that launches most first.
+    /// Adds the threads of a rank that do something, the one that launches most first.
     fn threads(
         &mut self,
         trace: &Trace,
@@ -272,7 +272,7 @@ impl Build {
         let busiest = use_of
             .iter()
             .max_by_key(|(thread, n)| (**n, std::cmp::Reverse(**thread)));
-        // The process's first thread has its number.
+        // The first thread of a process has the process's number.
         let main = busiest.map(|(thread, _)| *thread).or(trace.process);
         let process = trace.process.map(Pid::new);
         let mut lanes: BTreeSet<Lane> = found.iter().map(|call| call.lane).collect();
@@ -341,7 +341,7 @@ impl Build {
         Ok(())
     }
 
-    /// Ends the tables and the run.
+    /// Finishes the tables and the run.
     fn finish(mut self, ask: &Ask<'_>) -> Result<Imported, ImportError> {
         let name = match self.name.as_str() {
             "" => ask
@@ -397,7 +397,7 @@ impl Build {
     }
 }
 
-/// What the manifest says of a host.
+/// What the manifest says about a host.
 fn node(at: usize, host: &str, wall: Nanos, method: &str) -> NodeSheet {
     let name = match host {
         "" => format!("node {at}"),

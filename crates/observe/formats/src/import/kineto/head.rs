@@ -4,7 +4,7 @@ use crate::import::kineto::value::{Any, Fields, Place, Ranks};
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 
-/// Process groups that are kept: each is a communicator of NCCL or gloo, of which a rank has few.
+/// Limit on the process groups: each is a communicator of NCCL or gloo, of which a rank has few.
 const MOST_GROUPS: usize = 1 << 12;
 
 /// What a file says besides its events.
@@ -14,13 +14,13 @@ pub(super) struct Head {
     pub distributed: Option<Distributed>,
     /// Empty if the file does not name it.
     pub host: String,
-    /// What the times count from, in nanoseconds of the epoch.
+    /// What the times count from, in nanoseconds since the epoch.
     pub base_ns: Option<u64>,
     /// Whether the file was cut short.
     pub cut: bool,
 }
 
-/// What a file says of the program.
+/// What a file says about the program.
 #[derive(Debug, Default)]
 pub(super) struct Distributed {
     pub rank: Option<u64>,
@@ -70,7 +70,7 @@ impl<'de> Fields<'de> for Distributed {
     }
 }
 
-/// Groups whose name or members are missing are left out.
+/// Leaves out groups whose name or members are missing.
 impl<'de> Place<'de> for &mut Vec<Group> {
     fn list<S: SeqAccess<'de>>(self, mut list: S) -> Result<(), S::Error> {
         loop {

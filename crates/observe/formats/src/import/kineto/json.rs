@@ -1,6 +1,6 @@
-//! The bytes of a trace as events, one at a time.
+//! Reads a trace as events, one at a time.
 //!
-//! Memory holds one event; an event longer than [`LONGEST`] ends the reading.
+//! Memory holds one event; an event longer than [`LONGEST`] is an error.
 
 use crate::import::error::ImportError;
 use crate::import::kineto::GZIP;
@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// The longest event, and the longest of the other fields, in bytes.
+/// Limit on the length of an event, and of each other field, in bytes.
 const LONGEST: u64 = 64 << 20;
 
 /// How much has been read.
@@ -45,10 +45,10 @@ impl<R: Read> Read for Counted<'_, R> {
     }
 }
 
-/// Reads a file and hands each event to `take`, with the share of the file that is read.
+/// Reads a file and hands each event to `take`, with the share of the file read so far.
 ///
 /// # Errors
-/// The file cannot be read or is no JSON of the form that Kineto writes; `take` fails.
+/// The file cannot be read or is not JSON of the form that Kineto writes; `take` fails.
 pub(super) fn read(
     path: &Path,
     take: &mut dyn FnMut(&Event, f64) -> Result<(), ImportError>,
@@ -99,14 +99,14 @@ pub(super) fn read(
     }
 }
 
-/// What came of a file that was read up to its end or an error.
+/// The result of a file that was read up to its end or to an error.
 fn ended(
     path: &Path,
     read: Result<(), serde_json::Error>,
     mut head: Head,
 ) -> Result<Head, ImportError> {
     let Err(error) = read else { return Ok(head) };
-    // A packed file that is cut short ends in its unpacking.
+    // A packed file that is cut short fails while it is unpacked.
     let is_cut = error.is_eof() || error.io_error_kind() == Some(io::ErrorKind::UnexpectedEof);
     if is_cut {
         head.cut = true;
@@ -130,7 +130,7 @@ fn ended(
     })
 }
 
-/// The message of an error without its place, which [`ImportError`] has.
+/// The message of an error without its position, which [`ImportError`] has.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = text.rfind(" at line ").unwrap_or(text.len());

@@ -15,7 +15,7 @@ pub(super) struct Lost {
     pub unranked: u64,
     /// Files that do not name their host.
     pub hostless: u64,
-    /// Files without a base of their times.
+    /// Files whose times have no base.
     pub coarse: u64,
     /// Calls and annotations before the base of the first file.
     pub outside: u64,

@@ -2,8 +2,8 @@
 
 use idlewave_run::tables::OperationClass;
 
-/// A collective's name without what differs between the places that name it: `allreduce` for
-/// `all_reduce`, `c10d::allreduce_` and `AllReduce`.
+/// A collective's name in one form, wherever it is named: `allreduce` for `all_reduce`,
+/// `c10d::allreduce_` and `AllReduce`.
 pub(super) fn plain(name: &str) -> String {
     let name = name.strip_prefix("c10d::").unwrap_or(name);
     let mut plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
@@ -20,7 +20,7 @@ pub(super) fn plain(name: &str) -> String {
     }
 }
 
-/// What the ranks of a group do in it, by its plain name.
+/// What the ranks of a group do in a collective of this plain name.
 pub(super) fn class(plain: &str) -> OperationClass {
     match plain {
         "broadcast" | "scatter" => OperationClass::FromRoot,
@@ -34,8 +34,8 @@ pub(super) fn class(plain: &str) -> OperationClass {
     }
 }
 
-/// Whether nobody's call ends before all members have begun theirs, by its plain name. Not that of
-/// `alltoall`, in which a rank may want nothing of another one.
+/// Whether no call ends before all members have begun theirs, by the plain name. Not so for
+/// `alltoall`, in which a rank may want nothing from another one.
 pub(super) fn waits_for_all(plain: &str) -> bool {
     matches!(
         plain,
@@ -55,7 +55,7 @@ pub(super) fn spelled(plain: &str) -> &str {
 }
 
 /// The collective in the name of a kernel of NCCL or RCCL, such as
-/// `ncclDevKernel_AllReduce_Sum_f32_RING_LL(..)`; `None` if it is none of theirs.
+/// `ncclDevKernel_AllReduce_Sum_f32_RING_LL(..)`; `None` for other kernels.
 pub(super) fn of_kernel(name: &str) -> Option<&str> {
     let rest = name
         .strip_prefix("ncclDevKernel_")

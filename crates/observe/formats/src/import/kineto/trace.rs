@@ -1,7 +1,7 @@
-//! What the file of a rank says, gathered.
+//! Gathers what the file of a rank says.
 //!
-//! Memory grows with collectives and annotations, at some 60 bytes for each, up to [`MOST_KEPT`],
-//! not with operators and kernels, which are nearly all events.
+//! Memory grows with collectives and annotations, by some 60 bytes for each, up to [`MOST_KEPT`].
+//! It does not grow with operators and kernels, which are nearly all events.
 
 use crate::import::error::ImportError;
 use crate::import::kineto::event::{Event, whole};
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::mem::size_of;
 use std::path::Path;
 
-/// What is kept of a file, in bytes: gzip packs a thousand bytes into one.
+/// Limit on the bytes kept of a file: gzip packs a thousand bytes into one.
 const MOST_KEPT: usize = 1 << 30;
 
 /// Where something happened.
@@ -35,7 +35,7 @@ pub(super) struct Launch {
     pub thread: u32,
     pub begin: u64,
     pub end: u64,
-    /// When the thread did something else.
+    /// When the thread next did something.
     pub next: Option<u64>,
     /// Its root, as a rank of the group.
     pub root: Option<u32>,
@@ -44,7 +44,7 @@ pub(super) struct Launch {
     pub by: By,
 }
 
-/// The event that tells of a launch.
+/// The event that reports a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     /// An operator `c10d::..`.
@@ -53,10 +53,10 @@ pub(super) enum By {
     Parameters,
 }
 
-/// A collective, or a message, that a backend carried out.
+/// A collective, or a message, that a backend ran.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
-    /// The backend and its name.
+    /// The backend, and the name of the collective.
     pub label: Name,
     pub plain: Name,
     pub lane: Lane,
@@ -85,7 +85,7 @@ pub(super) struct Name(u32);
 pub(super) struct Names {
     numbers: HashMap<String, Name>,
     texts: Vec<String>,
-    /// What they take, with their places.
+    /// Bytes that they take, entries of the tables included.
     bytes: usize,
 }
 
@@ -95,7 +95,7 @@ impl Names {
             return number;
         }
         let number = Name(self.texts.len() as u32);
-        // Each of them is there twice.
+        // Each text is stored twice.
         self.bytes += 2 * (text.len() + size_of::<(String, Name)>());
         self.numbers.insert(text.to_owned(), number);
         self.texts.push(text.to_owned());
@@ -107,7 +107,7 @@ impl Names {
     }
 }
 
-/// Events that become nothing, by what they are.
+/// Events that are left out, by kind or reason.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
     pub operators: u64,
@@ -117,19 +117,19 @@ pub(super) struct LeftOut {
     pub untimed: u64,
     /// Of a process other than the first.
     pub foreign: u64,
-    /// Earlier than the event before on the same thread.
+    /// Earlier than the previous event of the same thread.
     pub disordered: u64,
-    /// After so many others that no more are kept.
+    /// Beyond the limit on what is kept.
     pub beyond: u64,
 }
 
 /// What a thread is doing.
 #[derive(Debug, Default)]
 struct Doing {
-    /// Launches after which it has done nothing yet, the first to end on top: their ends, and their
+    /// Launches after which it has done nothing yet, the earliest end on top: their ends, and their
     /// places among all launches.
     open: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Its last start.
+    /// The start of its last event.
     last: u64,
 }
 
@@ -147,7 +147,7 @@ pub(super) struct Trace {
     pub launches: Vec<Launch>,
     pub runs: Vec<Run>,
     pub marks: Vec<Mark>,
-    /// Members of process groups that arguments list.
+    /// Members of process groups, from the arguments of events.
     pub members: BTreeMap<Name, Vec<u32>>,
     /// The first start and the last end.
     pub span: Option<(u64, u64)>,
@@ -158,12 +158,12 @@ pub(super) struct Trace {
     doing: HashMap<u32, Doing>,
     /// Bytes of members and of names of threads.
     listed: usize,
-    /// The most bytes that are kept.
+    /// Limit on the bytes kept.
     most: usize,
 }
 
 impl Trace {
-    /// Reads a file. `look` is called for each event with the share that is read.
+    /// Reads a file. `look` is called for each event with the share read so far.
     ///
     /// # Errors
     /// See [`json::read`]; `look` fails.
@@ -243,8 +243,8 @@ impl Trace {
         let Some(pid) = whole(event.pid).filter(|_| !event.args.name.is_empty()) else {
             return;
         };
-        // A GPU has the name of a process too, but it comes after that of the process, whose number
-        // is the first.
+        // A GPU has a process name too, but it comes after that of the process, whose number comes
+        // first.
         match (event.name.as_str(), whole(event.tid)) {
             ("process_name", _) if self.process_name.is_empty() => {
                 self.process_name.clone_from(&event.args.name);
@@ -258,7 +258,8 @@ impl Trace {
         }
     }
 
-    /// The thread does something at this time: its launches are over by then.
+    /// Notes that the thread does something now, and that this follows its launches that have
+    /// ended.
     fn settle(&mut self, thread: u32, now: u64) {
         let doing = self.doing.entry(thread).or_default();
         self.left_out.disordered += u64::from(now < doing.last);
@@ -285,7 +286,8 @@ impl Trace {
             By::Parameters => names::plain(&event.args.collective),
             By::Operator => names::plain(&event.name),
         };
-        // A broadcast(tensors, group, root, ..), a reduce(tensors, group, op, root, ..).
+        // Where the root is: broadcast(tensors, group, root, ..), reduce(tensors, group, op, root,
+        // ..).
         let place = match plain.as_str() {
             "broadcast" | "gather" | "scatter" => Some(2),
             "reduce" => Some(3),
@@ -312,7 +314,7 @@ impl Trace {
     fn annotation(&mut self, event: &Event, thread: u32, begin: u64, end: u64) {
         let name = event.name.as_str();
         match name.split_once(':') {
-            // These backends wait for the CPU that carries out the collective.
+            // With these backends, a CPU thread carries out the collective.
             Some(("gloo" | "mpi", collective)) => {
                 let plain = names::plain(collective);
                 let run = Run {
@@ -388,13 +390,13 @@ impl Trace {
         Some(name)
     }
 
-    /// Whether a run's class is this.
+    /// The class of a collective.
     pub(super) fn class(&self, plain: Name) -> OperationClass {
         names::class(self.names.text(plain))
     }
 }
 
-/// `thread 18517 (pt_gloo_runloop)` as the name that the thread has.
+/// The name of the thread in a label like `thread 18517 (pt_gloo_runloop)`.
 fn thread_name(label: &str) -> &str {
     let inner = label.strip_suffix(')').and_then(|l| l.split_once(" ("));
     match inner {

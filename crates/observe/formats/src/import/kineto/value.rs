@@ -1,9 +1,9 @@
-//! Values of the JSON, kept where they have the type that is wanted and read over otherwise.
+//! Values of the JSON: kept if they have the wanted type, skipped otherwise.
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess};
 use std::fmt;
 
-/// The most elements of a list that are kept: members of the largest process group.
+/// Limit on the elements kept of a list: the members of the largest process group.
 const MOST_ELEMENTS: usize = super::MOST_RANKS as usize;
 
 /// Where a value goes.
@@ -23,7 +23,7 @@ pub(super) trait Place<'de>: Sized {
     }
 }
 
-/// A value of any type for a place.
+/// Puts a value of any type into a place.
 pub(super) struct Any<P>(pub P);
 
 impl<'de, P: Place<'de>> DeserializeSeed<'de> for Any<P> {
@@ -68,7 +68,7 @@ impl<'de, P: Place<'de>> serde::de::Visitor<'de> for Any<P> {
     }
 }
 
-/// What an object says, field by field.
+/// An object, read field by field.
 pub(super) trait Fields<'de> {
     /// Its fields by name, all others as one.
     type Field: Deserialize<'de>;
@@ -101,14 +101,14 @@ impl Place<'_> for &mut Option<f64> {
     }
 }
 
-/// A count, exact up to its largest value.
+/// A count, exact over its whole range.
 impl Place<'_> for &mut Option<u64> {
     fn count(self, count: u64) {
         *self = Some(count);
     }
 }
 
-/// Each element as a number, if it is one or a text that says one.
+/// Each element as a number, if it is one or a text that holds one.
 impl<'de> Place<'de> for &mut Vec<Option<f64>> {
     fn list<S: SeqAccess<'de>>(self, mut list: S) -> Result<(), S::Error> {
         let mut text = String::new();
@@ -139,7 +139,7 @@ impl Ranks {
 }
 
 impl<'de> Place<'de> for &mut Ranks {
-    /// PyTorch writes the first 30 only: `[0, 1, ...]`.
+    /// PyTorch writes only the first 30: `[0, 1, ...]`.
     fn text(self, text: &str) {
         let inner = text.trim_matches(['[', ']']);
         let ranks = inner.split(',').map(|rank| rank.trim().parse().ok());

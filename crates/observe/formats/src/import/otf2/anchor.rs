@@ -7,7 +7,7 @@ use idlewave_sys::files;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The anchor of an archive with a thousand properties has some 100 KB.
+/// Longest anchor; one with a thousand properties has some 100 KB.
 const LONGEST: u64 = 16 << 20;
 /// The sizes of chunks that OTF2 allows (OTF2_CHUNK_SIZE_MIN, OTF2_CHUNK_SIZE_MAX).
 const CHUNKS: std::ops::RangeInclusive<u64> = 256 << 10..=16 << 20;
@@ -26,7 +26,7 @@ pub(crate) fn is_anchor(start: &[u8]) -> bool {
     Bytes::of_file(start).and_then(|mut bytes| bytes.text()) == Some(b"OTF2")
 }
 
-/// Whether a file with these first bytes is one of an archive, be it the anchor or another.
+/// Whether a file with these first bytes belongs to an archive, as its anchor or otherwise.
 pub(crate) fn is_part(start: &[u8]) -> bool {
     Bytes::of_file(start).is_some()
 }
@@ -95,8 +95,8 @@ impl Anchor {
         directory.join(format!("{location}.{ending}"))
     }
 
-    /// The name of the program: that of the archive, or of its directory where the archive has the
-    /// name that Score-P gives to all.
+    /// The name of the program: that of the archive, or that of its directory if the archive has
+    /// the name that Score-P gives to all.
     pub(super) fn program(&self) -> String {
         let stem = self.path.file_stem().unwrap_or_default();
         let directory = self.path.parent().and_then(|parent| {
@@ -124,7 +124,7 @@ impl Fields {
         if bytes.text()? != b"OTF2" {
             return None;
         }
-        // Versions of the anchor, of the trace, and of the library: three numbers.
+        // Versions of the anchor and of the trace, and the three numbers of the library's.
         for _ in 0..5 {
             bytes.u8()?;
         }

@@ -23,9 +23,9 @@ pub(super) struct Build {
     pub world: World,
     /// Locations by process, in the order in which they are read.
     pub processes: Vec<Vec<u64>>,
-    /// Threads of the run by location, and the events that the definitions announce.
+    /// Thread of the run for each location, and how many events the definitions announce.
     threads: HashMap<u64, (ThreadId, u64)>,
-    /// The sum of these.
+    /// The sum of the announced events.
     announced: u64,
     regions: HashMap<u32, Region>,
     names: HashMap<u32, String>,
@@ -34,7 +34,7 @@ pub(super) struct Build {
     pub span: Option<(u64, u64)>,
     /// Whether the clock of a location was corrected.
     pub corrected: bool,
-    /// What makes the clocks of ranks agree.
+    /// The shifts that make the clocks of ranks agree.
     pub shifts: Shifts,
     pub losses: Losses,
 }
@@ -113,12 +113,12 @@ impl Build {
         }
     }
 
-    /// The part of the archive that is read, from 0 to 1.
+    /// The share of the archive read so far, from 0 to 1.
     pub(super) fn share(&self) -> f64 {
         (self.events as f64 / self.announced.max(1) as f64).min(1.0)
     }
 
-    /// A location whose events come next.
+    /// Begins a location, whose events come next.
     pub(super) fn lane(&mut self, location: u64, local: Local) -> Lane {
         let (thread, announced) = self.threads[&location];
         self.corrected |= !local.offsets.is_empty();
@@ -138,14 +138,14 @@ impl Build {
         }
     }
 
-    /// A location has no file of events.
+    /// Notes that a location has no file of events.
     pub(super) fn no_events(&mut self, location: u64) {
         let (_, announced) = self.threads[&location];
         self.losses.missing_files += u64::from(announced > 0);
         self.losses.missing_events(announced);
     }
 
-    /// The next event of a location is at this time of its clock.
+    /// Moves a location to the time of its next event.
     pub(super) fn at(&mut self, lane: &mut Lane, ticks: u64) {
         let now_ns = nanoseconds(lane.local.offsets.correct(ticks), self.ticks_per_second);
         let now_ns = now_ns.saturating_add(lane.shift.get()).min(LAST_NS);
@@ -155,7 +155,7 @@ impl Build {
         (*first, *last) = ((*first).min(lane.now_ns), (*last).max(lane.now_ns));
     }
 
-    /// Takes the event that is now.
+    /// Takes the event at the current time.
     pub(super) fn take(
         &mut self,
         lane: &mut Lane,
@@ -317,7 +317,7 @@ impl Build {
         call.received = Some(Bytes::new(collective.received));
     }
 
-    /// The events of a location end.
+    /// Ends the events of a location.
     pub(super) fn end(&mut self, lane: &mut Lane) -> Result<(), ImportError> {
         if let Some(call) = lane.call.take() {
             self.losses.open_calls += 1;
@@ -334,7 +334,7 @@ impl Build {
         Ok(())
     }
 
-    /// The events of a process end.
+    /// Ends the events of a process.
     pub(super) fn end_process(&mut self, requests: Requests) -> Result<(), ImportError> {
         let mut left = requests.left();
         left.try_for_each(|open| self.never_completed(open))

@@ -1,10 +1,10 @@
 //! Numbers and texts of OTF2 files, in either byte order.
 //!
 //! Most numbers are a byte with their length and that many bytes; 0 is a length alone, and so is
-//! the largest number (255). Records begin with their length, so fields that later versions append
-//! are passed over.
+//! the largest number (255). Records begin with their length, so that fields appended by later
+//! versions are skipped.
 
-/// Bytes that are read from their start. `None` where they end, or are no number.
+/// Bytes that are read from their start. Reading gives `None` if they end or are no number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bytes<'a> {
     rest: &'a [u8],
@@ -22,7 +22,7 @@ impl<'a> Bytes<'a> {
         Self { rest, big }
     }
 
-    /// Behind the first two bytes of a file; `None` if they are not those of OTF2.
+    /// The bytes after the first two of a file; `None` if those two are not OTF2's.
     pub(super) fn of_file(file: &'a [u8]) -> Option<Self> {
         match *file {
             [HEADER, order @ (BIG | LITTLE), ref rest @ ..] => Some(Self::new(rest, order == BIG)),
@@ -63,7 +63,7 @@ impl<'a> Bytes<'a> {
         })
     }
 
-    /// A number with its length.
+    /// A number after its length.
     fn packed(&mut self, longest: u8) -> Option<u64> {
         match self.u8()? {
             0 => Some(0),
@@ -85,7 +85,7 @@ impl<'a> Bytes<'a> {
     }
 
     pub(super) fn u32(&mut self) -> Option<u32> {
-        // The largest number of 64 bits stands for that of 32.
+        // The largest 64-bit number stands for the largest 32-bit one.
         self.packed(4).map(|number| number as u32)
     }
 
@@ -93,7 +93,7 @@ impl<'a> Bytes<'a> {
         self.packed(8).map(|number| number as i64)
     }
 
-    /// A text up to its zero byte.
+    /// A zero-terminated text.
     pub(super) fn text(&mut self) -> Option<&'a [u8]> {
         let end = memchr::memchr(0, self.rest)?;
         let text = self.take(end)?;
@@ -101,7 +101,7 @@ impl<'a> Bytes<'a> {
         Some(text)
     }
 
-    /// The fields of a record, behind its length.
+    /// The fields of a record, after its length.
     pub(super) fn record(&mut self) -> Option<Bytes<'a>> {
         let length = match self.u8()? {
             u8::MAX => usize::try_from(self.full_u64()?).ok()?,

@@ -1,6 +1,6 @@
 //! Files of records: a sequence of chunks of one size, each with a header.
 //!
-//! A record is a byte with its kind, and what belongs to it. None goes beyond its chunk.
+//! A record is a byte with its kind, and its content. No record goes beyond its chunk.
 
 use super::bytes::Bytes;
 use crate::import::error::ImportError;
@@ -23,7 +23,7 @@ pub(super) struct Chunks {
     /// Bytes of a chunk.
     size: usize,
     chunk: Vec<u8>,
-    /// Where the chunk begins in the file, and what of it is read.
+    /// Where the chunk begins in the file, and how much of it was read.
     begin: u64,
     at: usize,
     big: bool,
@@ -31,7 +31,7 @@ pub(super) struct Chunks {
 
 /// What comes next in a file.
 pub(super) enum Head<'a> {
-    /// A record: its kind, and the bytes behind that.
+    /// A record: its kind, and the bytes after it.
     Record(u8, Bytes<'a>),
     End,
     /// The file ends within a chunk.
@@ -39,7 +39,7 @@ pub(super) enum Head<'a> {
 }
 
 impl Chunks {
-    /// Opens a file with chunks of this size; `None` if there is none.
+    /// Opens a file with chunks of this size; `None` if there is no such file.
     pub(super) fn open(path: PathBuf, size: u64) -> Result<Option<Self>, ImportError> {
         let file = match files::open(&path) {
             Ok(file) => file,
@@ -57,7 +57,7 @@ impl Chunks {
         }))
     }
 
-    /// The next record. What it takes is told to [`Chunks::pass`].
+    /// The next record. The caller then reports how far it read with [`Chunks::pass`].
     pub(super) fn next(&mut self) -> Result<Head<'_>, ImportError> {
         if self.chunk.is_empty() && !self.next_chunk()? {
             return Ok(Head::Cut);
@@ -81,7 +81,7 @@ impl Chunks {
         }
     }
 
-    /// The last record is read: so many bytes of the chunk are left.
+    /// Goes past the last record, after which `left` bytes of the chunk remain.
     pub(super) fn pass(&mut self, left: usize) {
         self.at = self.chunk.len() - left;
     }
@@ -105,7 +105,8 @@ impl Chunks {
         Ok(true)
     }
 
-    /// The last record goes beyond its chunk: the file is cut there, unless the chunk is whole.
+    /// The last record goes beyond its chunk. The file is cut there if the chunk is; else it is
+    /// damaged.
     pub(super) fn short(&self) -> Result<(), ImportError> {
         match self.chunk.len() < self.size {
             true => Ok(()),

@@ -1,8 +1,8 @@
-//! Times of a location as nanoseconds.
+//! Converts times of a location to nanoseconds.
 //!
-//! The recorder measures the offset of each location's clock now and then; between two of these
-//! times the offset changes linearly, and before the first and after the last it goes on as in the
-//! nearest interval. A single measurement corrects nothing. All of this is as OTF2 3.0 does it.
+//! The recorder measures the offset of each location's clock now and then. Between two measurements
+//! the offset changes linearly; before the first and after the last it goes on as in the nearest
+//! interval. A single measurement corrects nothing. OTF2 3.0 does the same.
 
 /// Later times count as this one: 292 years.
 pub(super) const LAST_NS: u64 = i64::MAX as u64;
@@ -13,7 +13,7 @@ struct Interval {
     begin: u64,
     end: u64,
     offset: i64,
-    /// Ticks per tick.
+    /// Ticks of offset per tick of time.
     slope: f64,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Offsets {
 }
 
 impl Offsets {
-    /// Adds a measurement; one that is not later than the one before is left out.
+    /// Adds a measurement; one that is not later than the previous one is ignored.
     pub(super) fn add(&mut self, time: u64, offset: i64) {
         if let Some((begin, from)) = self.last {
             if time <= begin {
@@ -48,7 +48,8 @@ impl Offsets {
         self.intervals.is_empty()
     }
 
-    /// A time of the location as one of all locations. Times of calls should rise.
+    /// Converts a time of the location to the clock of all locations. Times should rise from call
+    /// to call.
     pub(super) fn correct(&mut self, time: u64) -> u64 {
         let Some(last) = self.intervals.len().checked_sub(1) else {
             return time;
@@ -66,13 +67,14 @@ impl Offsets {
             true => (time - begin) as f64,
             false => -((begin - time) as f64),
         };
-        // The conversion saturates, and so does the sum: a time before the start of the clock is its start.
+        // The conversion saturates, and so does the sum: a time before the clock's start becomes
+        // its start.
         let offset = offset.saturating_add((slope * since).round_ties_even() as i64);
         time.saturating_add_signed(offset)
     }
 }
 
-/// Ticks in nanoseconds, rounded down.
+/// Converts ticks to nanoseconds, rounded down.
 pub(super) fn nanoseconds(ticks: u64, per_second: u64) -> u64 {
     if per_second == 1_000_000_000 {
         return ticks.min(LAST_NS);

@@ -8,10 +8,10 @@ use crate::import::error::ImportError;
 use crate::otf2;
 use std::collections::{BTreeMap, HashMap};
 
-/// More locations count as damage.
+/// Limit on the locations: more are damage.
 const MOST_LOCATIONS: usize = 1 << 20;
 
-/// Numbers of kinds of definitions (OTF2 3.0: otf2_global_definitions.h).
+/// Kinds of definitions, by number (OTF2 3.0: otf2_global_definitions.h).
 mod code {
     pub(super) const CLOCK: u8 = 5;
     pub(super) const STRING: u8 = 10;
@@ -26,7 +26,7 @@ mod code {
     pub(super) const INTER_COMM: u8 = 43;
 }
 
-/// Roles of collectives, besides barriers.
+/// Roles of collectives other than barriers.
 const COLLECTIVES: std::ops::RangeInclusive<u8> = otf2::ONE_TO_ALL..=otf2::OTHER_COLLECTIVE;
 
 /// A node of the system tree.
@@ -52,7 +52,7 @@ pub(super) enum LocationKind {
     Other,
 }
 
-/// A thread of a process.
+/// A location: a thread of a process, or what else records events.
 #[derive(Debug)]
 pub(super) struct Location {
     pub name: u32,
@@ -60,18 +60,19 @@ pub(super) struct Location {
     /// Events that the recorder wrote.
     pub events: u64,
     pub group: u32,
-    /// Number of the thread, if the archive is of idlewave.
+    /// Thread number, if idlewave wrote the archive.
     pub thread: Option<u32>,
 }
 
-/// A piece of the program.
+/// A region of the program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Region {
     pub name: u32,
     pub is_mpi: bool,
     /// Whether its role is that of a collective.
     pub is_collective: bool,
-    /// Of the recorder, not of the program: idlewave's export shows so what took a CPU.
+    /// Of the recorder, not of the program: idlewave's export shows what took a CPU as such
+    /// regions.
     pub is_artificial: bool,
 }
 
@@ -110,8 +111,8 @@ pub(super) struct Definitions {
     pub locations: BTreeMap<u64, Location>,
     pub regions: HashMap<u32, Region>,
     pub groups: BTreeMap<u32, Group>,
-    /// Groups of MPI's locations by their numbers; the places of the members are the ranks. Nothing refers to them,
-    /// and EZTrace gives the number of one to another group too.
+    /// Groups of MPI's locations, by number; the position of a member is its rank. Nothing refers
+    /// to them, and EZTrace also gives the number of one to another group.
     pub ranks: BTreeMap<u32, Vec<u64>>,
     pub comms: BTreeMap<u32, Comm>,
     /// Thread numbers of locations: properties may come before or after their location.
@@ -201,7 +202,7 @@ impl Definitions {
 
     fn location(&mut self, fields: &mut Bytes<'_>) -> Option<()> {
         let (number, name) = (fields.u64()?, fields.u32()?);
-        // What has no type counts as a thread.
+        // A location without a type counts as a thread.
         let kind = match fields.u8()? {
             0 | otf2::CPU_THREAD => LocationKind::Thread,
             _ => LocationKind::Other,
@@ -219,7 +220,7 @@ impl Definitions {
 
     fn property(&mut self, fields: &mut Bytes<'_>) -> Option<()> {
         let (location, name, _text) = (fields.u64()?, fields.u32()?, fields.u32()?);
-        // Before version 2.0 the text was all.
+        // Before version 2.0, the text was all.
         if !fields.is_empty()
             && self.text(name) == Some(otf2::THREAD_PROPERTY)
             && fields.u8()? == otf2::TYPE_UINT32
@@ -257,7 +258,7 @@ impl Definitions {
     fn group(&mut self, fields: &mut Bytes<'_>) -> Option<()> {
         let (number, _name, old_kind) = (fields.u32()?, fields.u32()?, fields.u8()?);
         let count = fields.u32()? as usize;
-        // Each has a byte or more: a claimed count is not to fill the memory.
+        // Each member has a byte or more, so a claimed count cannot exhaust memory.
         let mut members = Vec::with_capacity(count.min(fields.len()));
         for _ in 0..count {
             members.push(fields.u64()?);

@@ -10,7 +10,7 @@ use idlewave_run::{ClockSheet, Phase, PhaseKind, TraceMode, Unavailable};
 use idlewave_units::{CpuSet, Nanos, NodeId};
 
 impl Build {
-    /// Describes the nodes, and ends the tables and the run.
+    /// Describes the nodes, and finishes the tables and the run.
     pub(super) fn finish(mut self, anchor: &Anchor, name: String) -> Result<Imported, ImportError> {
         if self.losses.files == 0 {
             let directory = anchor.path().with_extension("");

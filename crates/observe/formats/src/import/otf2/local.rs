@@ -7,17 +7,17 @@ use super::clock::Offsets;
 use crate::import::error::ImportError;
 use std::collections::HashMap;
 
-/// Numbers of kinds (OTF2 3.0: OTF2_LocalDefinitions, OTF2_MappingType).
+/// Kinds, by number (OTF2 3.0: OTF2_LocalDefinitions, OTF2_MappingType).
 mod code {
     pub(super) const MAPPING: u8 = 5;
     pub(super) const CLOCK_OFFSET: u8 = 6;
     pub(super) const OF_REGIONS: u8 = 3;
     pub(super) const OF_COMMS: u8 = 6;
-    /// OTF2_ID_MAP_DENSE: the place is the local number.
+    /// OTF2_ID_MAP_DENSE: the position is the local number.
     pub(super) const DENSE: u8 = 0;
 }
 
-/// From local numbers to global ones; a number without an entry is global already.
+/// Maps local numbers to global ones; a number without an entry is already global.
 #[derive(Debug, Default)]
 pub(super) struct Map {
     dense: Vec<u32>,

@@ -1,8 +1,8 @@
-//! What an archive lacks, and what of it has no place in a run.
+//! What an archive lacks, and which parts of it have no place in a run.
 
 use idlewave_run::Ledger;
 
-/// What an archive does not have of the kernel, which a kernel trace joined with it does.
+/// What an archive lacks of the kernel, and a kernel trace joined with it has.
 pub(in crate::import) const OF_ITS_KERNEL: &str = "who had the CPUs, interrupts and wake-ups";
 
 /// What was lost, how often, what that means, and what to do.
@@ -29,7 +29,7 @@ pub(super) struct Losses {
     without_local: u64,
     /// Locations that are no threads.
     pub no_threads: u64,
-    /// Times that lie before the one before.
+    /// Times earlier than the previous one.
     pub backwards: u64,
     pub metrics: u64,
     pub others: u64,
@@ -56,7 +56,7 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// Whether a location has local definitions.
+    /// Counts a location with or without local definitions.
     pub(super) fn local(&mut self, has: bool) {
         match has {
             true => self.with_local += 1,
@@ -64,12 +64,12 @@ impl Losses {
         }
     }
 
-    /// So many events that the definitions announce are not there.
+    /// Counts events that the definitions announce and the files lack.
     pub(super) fn missing_events(&mut self, count: u64) {
         self.missing_events = self.missing_events.saturating_add(count);
     }
 
-    /// All of it, and what no archive has.
+    /// All losses, and what no archive has.
     pub(super) fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::default();
         let parts = [&self.incomplete()[..], &self.of_mpi(), &self.unused()].concat();
@@ -131,7 +131,7 @@ impl Losses {
         ]
     }
 
-    /// What is not known of calls and messages.
+    /// What is not known about calls and messages.
     fn of_mpi(&self) -> [Entry; 8] {
         [
             (
@@ -185,7 +185,7 @@ impl Losses {
         ]
     }
 
-    /// What a run has no place for.
+    /// What has no place in a run.
     fn unused(&self) -> [Entry; 7] {
         [
             (

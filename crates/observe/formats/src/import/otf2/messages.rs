@@ -1,4 +1,4 @@
-//! Messages: their ends, and the requests between these.
+//! Ends of messages, and the requests that link start and completion.
 
 use super::build::Build;
 use super::lane::{Lane, MOST_ENDS};
@@ -26,7 +26,7 @@ impl Build {
             direction,
             comm: number,
             peer,
-            // Tags of C are signed.
+            // C's tags are signed.
             tag: message.tag as i32,
             bytes: Some(Bytes::new(message.bytes)),
             posted_ns: lane.begin_ns(),
@@ -35,7 +35,7 @@ impl Build {
         })
     }
 
-    /// The same of a message whose communicator is that of the present call.
+    /// The same for a message whose communicator becomes that of the current call.
     pub(super) fn message_of_call(
         &mut self,
         lane: &mut Lane,
@@ -62,7 +62,7 @@ impl Build {
         }
     }
 
-    /// The present call completes an end of a message.
+    /// Completes an end of a message with the current call.
     fn complete(&mut self, lane: &mut Lane, end: Transfer) -> Result<(), ImportError> {
         let end = Transfer {
             wait_ns: Some(lane.begin_ns()),
@@ -78,7 +78,7 @@ impl Build {
         }
     }
 
-    /// The present call starts an operation.
+    /// Starts an operation with the current call.
     pub(super) fn start(
         &mut self,
         lane: &mut Lane,
@@ -102,7 +102,7 @@ impl Build {
     ) -> Result<(), ImportError> {
         match requests.remove(request) {
             Some(Open::Send(end)) => self.complete(lane, end),
-            // Without a rank, it was counted when it started.
+            // Without a rank, it was counted at its start.
             _ => {
                 self.losses.not_started += u64::from(lane.rank.is_some());
                 Ok(())
@@ -118,7 +118,7 @@ impl Build {
         request: u64,
     ) -> Result<(), ImportError> {
         let open = requests.remove(request);
-        // The call that completes it may complete others too: it has no communicator.
+        // The call that completes it may complete others too, so it gets no communicator.
         let Some(mut end) = self.message(lane, Direction::Receive, message) else {
             return Ok(());
         };

@@ -1,6 +1,6 @@
-//! The locations of a process, read side by side in order of time: a thread may complete what another
-//! one started, and collectives of a communicator are numbered in the order of their calls. Of equal
-//! times, that of the first location comes first.
+//! Reads the locations of a process side by side, in order of time: a thread may complete what
+//! another one started, and collectives of a communicator are numbered in the order of their calls.
+//! At equal times, the first location comes first.
 
 use super::anchor::Anchor;
 use super::build::Build;
@@ -14,14 +14,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::atomic::Ordering;
 
-/// Events between two looks at the stop flag.
+/// Events between two checks of the stop flag.
 const LOOK: u64 = 1 << 16;
-/// Bytes of chunks in memory: 128 locations with the chunks of Score-P, which have 1 MiB.
+/// Limit on the bytes of chunks in memory: 128 locations with Score-P's chunks of 1 MiB.
 const MOST_BYTES: u64 = 128 << 20;
-/// Files that are open at once: a quarter of the usual limit.
+/// Limit on the open files: a quarter of the usual limit.
 const MOST_FILES: usize = 256;
 
-/// A location while it is read.
+/// A location that is being read.
 struct Open {
     lane: Lane,
     records: Records,
@@ -40,7 +40,7 @@ impl Open {
         Ok(Some(Self { lane, records }))
     }
 
-    /// The next event, whose time becomes that of the location; `None` at the end.
+    /// The next event, whose time becomes the location's; `None` at the end.
     fn next(&mut self, build: &mut Build) -> Result<Option<Event>, ImportError> {
         match self.records.next()? {
             Next::Event(ticks, event) => {
@@ -100,7 +100,7 @@ fn together(
     }
     while let Some(Reverse((_, index))) = first.pop() {
         let (open, event) = &mut all[index];
-        // As long as this location has the earliest event, the heap is not needed.
+        // While this location has the earliest event, the heap is not needed.
         loop {
             build.take(&mut open.lane, requests, event)?;
             if build.events % LOOK == 0 {

@@ -1,7 +1,7 @@
 //! Events of a location.
 //!
 //! A record is a byte with its kind, its length and its fields. Kinds with a single number have no
-//! length. A time stands before the first of the records that have it.
+//! length. A time comes before the first of the records that share it.
 
 use super::anchor::Anchor;
 use super::bytes::Bytes;
@@ -9,7 +9,7 @@ use super::chunks::{Chunks, Head};
 use crate::import::error::ImportError;
 use crate::otf2::Message;
 
-/// Numbers of kinds of records (OTF2 3.0: OTF2_Buffer.h, otf2_events_int.h).
+/// Kinds of records, by number (OTF2 3.0: OTF2_Buffer.h, otf2_events_int.h).
 mod code {
     pub(super) const TIME: u8 = 5;
     pub(super) const ATTRIBUTES: u8 = 6;
@@ -26,7 +26,7 @@ mod code {
     pub(super) const REQUEST_CANCELLED: u8 = 21;
     pub(super) const COLLECTIVE_BEGIN: u8 = 22;
     pub(super) const COLLECTIVE_END: u8 = 23;
-    /// Records with a single number, besides those above: OMP_FORK and the three of OMP_TASK.
+    /// Records with a single number, other than those above: OMP_FORK and the three of OMP_TASK.
     pub(super) const OF_OPENMP: [u8; 4] = [24, 28, 29, 30];
     pub(super) const METRIC: u8 = 31;
     pub(super) const COLLECTIVE_REQUEST: u8 = 85;
@@ -37,7 +37,7 @@ mod code {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Collective {
     pub comm: u32,
-    /// In the communicator, or a special value.
+    /// A rank of the communicator, or a special value.
     pub root: u32,
     pub sent: u64,
     pub received: u64,
@@ -125,7 +125,7 @@ impl Records {
     }
 }
 
-/// What a record of a single number is; `None` if it has a length.
+/// The event of a record with a single number; `None` for kinds that have a length.
 fn single(kind: u8) -> Option<fn(u64) -> Event> {
     Some(match kind {
         code::ENTER => |number| Event::Enter(number as u32),

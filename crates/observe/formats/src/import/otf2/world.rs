@@ -7,10 +7,10 @@ use idlewave_units::{NodeId, Rank};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// System trees are not deeper; a longer way up goes in a circle.
+/// No system tree is deeper; a longer way up is a cycle.
 const DEEPEST: usize = 64;
 
-/// A group of ranks. Many communicators may have the same.
+/// A group of ranks. Many communicators may share one.
 struct Ranks {
     all: Vec<Rank>,
     set: HashSet<Rank>,
@@ -27,9 +27,9 @@ enum Members {
     Two([Arc<Ranks>; 2]),
 }
 
-/// Who is who.
+/// Ranks and nodes of the locations, and the communicators.
 pub(super) struct World {
-    /// Ranks by location, where a location is one itself.
+    /// Ranks by location, for locations that are ranks themselves.
     locations: HashMap<u64, Rank>,
     /// Ranks by group of locations.
     groups: HashMap<u32, Rank>,
@@ -41,7 +41,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Finds out who is who, and declares the communicators.
+    /// Finds the ranks and nodes, and declares the communicators.
     pub(super) fn of(definitions: &Definitions, app: &mut App) -> Self {
         let mut world = Self {
             locations: HashMap::new(),
@@ -68,9 +68,9 @@ impl World {
         self.places.get(&group).copied().unwrap_or(NodeId::new(0))
     }
 
-    /// The group of all ranks in the order of MPI_COMM_WORLD: locations of MPI, by their places.
+    /// Finds the ranks. The group of MPI's locations lists them in the order of MPI_COMM_WORLD.
     fn find_ranks(&mut self, definitions: &Definitions) {
-        // Rightly there is one; of several, the largest, and of these the first.
+        // There should be one; of several, take the largest, and of the largest the first.
         let all = definitions.ranks.values().rev();
         let members = all.max_by_key(|members| members.len());
         for (rank, location) in (0..).zip(members.into_iter().flatten()) {
@@ -82,8 +82,8 @@ impl World {
         }
     }
 
-    /// The nearest node of the system tree that is a machine with a memory of its own; the parent
-    /// where no node says so.
+    /// Finds the nodes: the nearest node of the system tree that is a machine with a memory of its
+    /// own, or the parent if no node says so.
     fn find_nodes(&mut self, definitions: &Definitions) {
         let is_node = |number: u32| {
             definitions.tree.get(&number).is_some_and(|node| {
@@ -175,7 +175,7 @@ impl World {
                 let all = first.all.iter().chain(&second.all).copied();
                 app.comms.declare(comm.into(), all);
             }
-            // Declared where it is used: it is another one for each caller.
+            // Declared at its use, because it is another one for each caller.
             Some(Members::Caller) | None => {}
         }
     }
@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// Locations of threads by process: those of the first rank first, then those of no rank.
+    /// Locations of threads by process, in the order of ranks; those of no rank come last.
     pub(super) fn processes(&self, definitions: &Definitions) -> Vec<Vec<u64>> {
         let mut found: BTreeMap<(bool, Option<Rank>, u32), Vec<u64>> = BTreeMap::new();
         for (&number, location) in &definitions.locations {

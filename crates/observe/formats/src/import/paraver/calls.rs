@@ -1,4 +1,4 @@
-//! Functions of MPI by their types and values.
+//! MPI functions by type and value.
 
 use crate::import::app::{App, MOST_FUNCTIONS};
 use crate::import::paraver::names::Names;

@@ -16,7 +16,7 @@ pub(super) struct Dropped {
     pub others: BTreeMap<u32, u64>,
     /// Interrupts by sources without a name.
     pub unnamed: u64,
-    /// What does not end, or ends too deep in others.
+    /// What does not end, or is nested too deeply.
     pub unfinished: u64,
     /// Messages: each lacks its communicator.
     pub messages: u64,

@@ -21,7 +21,7 @@ impl Build {
         state: i64,
     ) -> Result<(), ImportError> {
         let end = match end {
-            // Open.
+            // Still open.
             -1 => Some(self.end),
             end => self.time(end),
         };
@@ -117,13 +117,13 @@ impl Build {
                 Ok(())
             }
             prv::POINT => self.mark(at, prv::POINT, value, time, Some(time)),
-            // Found again by the analysis, or told by what is read.
+            // The analysis finds these itself, or other records imply them.
             prv::ITERATION | prv::LATE..=prv::WHILE_LATE | prv::WAIT | prv::WAIT_KIND => Ok(()),
             prv::INTERRUPT..=DEEPEST_INTERRUPT if self.by_events => {
                 self.interrupt(at, cpu, time, (kind - prv::INTERRUPT) as u8, value)
             }
             other => {
-                // Types come from the trace: they are not to fill the memory.
+                // Types come from the trace: they must not exhaust memory.
                 if self.dropped.others.len() < 4_096 || self.dropped.others.contains_key(&other) {
                     *self.dropped.others.entry(other).or_insert(0) += 1;
                 }
@@ -132,7 +132,7 @@ impl Build {
         }
     }
 
-    /// Why a thread left its CPU: by the state that begins then.
+    /// Why a thread left its CPU, from the state that begins then.
     pub(super) fn reason(&self, at: usize, time: u64) -> EndReason {
         let thread = &self.threads[at];
         match thread.state.filter(|(begin, _)| *begin == time) {
@@ -215,7 +215,7 @@ impl Build {
             return Ok(());
         };
         if value == 0 && call.kind != kind {
-            // The end of another kind of call.
+            // This ends another kind of call.
             self.threads[at].call = Some(call);
             return Ok(());
         }

@@ -10,7 +10,7 @@ use idlewave_run::tables::EndReason;
 use idlewave_run::{Ledger, TraceMode, Unavailable};
 use idlewave_units::Nanos;
 
-/// What such a trace does not have of the kernel, which a kernel trace joined with it does.
+/// What such a trace lacks of the kernel, and a kernel trace joined with it has.
 pub(in crate::import) const OF_ITS_KERNEL: [&str; 2] =
     ["wake-ups and their wakers", "kinds of threads"];
 /// What each of them means.
@@ -20,7 +20,7 @@ const OF_ITS_KERNEL_MEANS: [&str; 2] = [
 ];
 
 impl Build {
-    /// Ends the tables and the run.
+    /// Finishes the tables and the run.
     pub(super) fn finish(mut self, name: String, events: u64) -> Result<Imported, ImportError> {
         self.close_open()?;
         let mut losses = self.losses();
@@ -60,7 +60,7 @@ impl Build {
         })
     }
 
-    /// Ends with the trace what the trace leaves open.
+    /// Closes what is still open at the end of the trace.
     pub(super) fn close_open(&mut self) -> Result<(), ImportError> {
         for at in 0..self.threads.len() {
             if let Some((cpu, since)) = self.threads[at].running.take() {

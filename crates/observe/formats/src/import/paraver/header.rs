@@ -1,13 +1,13 @@
 //! The first line of a trace and its communicators.
 //!
 //! `#Paraver (DATE):END[_ns|_us|_ms]:NODES:APPLICATIONS:APPLICATION{:APPLICATION}[,COMMUNICATORS]`;
-//! NODES is 0, a number, or a number with the CPUs of each in parentheses, an application is a
+//! NODES is 0, a number, or a number with the CPUs of each node in parentheses. An application is a
 //! number with THREADS:NODE of each task in parentheses. Times without a unit are microseconds.
 
 use crate::import::error::ImportError;
 use crate::import::paraver::lines::Lines;
 
-/// A task: threads, and node from 1; 0 for unknown.
+/// A task: its threads, and its node from 1, or 0 if that is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Task {
     pub threads: u32,
@@ -21,9 +21,9 @@ pub(super) struct Header {
     pub date: String,
     /// The end in units of the trace.
     pub end: u64,
-    /// Nanoseconds of a unit.
+    /// Nanoseconds per unit.
     pub unit: u64,
-    /// CPUs of the nodes.
+    /// How many CPUs each node has.
     pub cpus: Vec<u32>,
     /// Tasks of the applications.
     pub applications: Vec<Vec<Task>>,
@@ -31,9 +31,9 @@ pub(super) struct Header {
     pub communicators: Vec<(u32, Vec<u32>)>,
 }
 
-/// CPUs of all nodes together.
+/// Limit on the CPUs of all nodes together.
 const MOST_CPUS: u64 = 1 << 20;
-/// Nodes without a list of their CPUs.
+/// Limit on the nodes.
 const MOST_NODES: u32 = 1 << 16;
 
 /// A piece of text that is read from its start.
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!((header.end, header.unit, communicators), (10_000, 1, 1));
         assert_eq!(header.cpus, [2]);
         assert_eq!(header.applications, [vec![task(1, 1); 2], vec![task(1, 1)]]);
-        // No unit: microseconds. No list of CPUs: one of each node. Another separator.
+        // No unit: microseconds. No list of CPUs: one for each node. And another separator.
         let (header, _) = of("#Paraver (x):7:2:2:1(3:2):1(1:1)").unwrap();
         assert_eq!((header.end_ns(), header.cpus), (7_000, vec![1, 1]));
         assert_eq!(header.applications, [[task(3, 2)], [task(1, 1)]]);

@@ -1,4 +1,4 @@
-//! Labels of idlewave's own export, taken apart.
+//! Parses the labels of idlewave's own export.
 
 use crate::prv;
 use idlewave_run::SourceKind;
@@ -21,7 +21,7 @@ pub(super) enum First {
     Ranks,
     /// A program without MPI, by idlewave's export.
     Processes,
-    /// A program, of which nobody says whether its tasks are ranks.
+    /// A program; nothing says whether its tasks are ranks.
     Tasks,
     /// What ran beside a program that is not in the trace.
     Others,

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// A longer line counts as malformed: the first line of a trace of a million tasks has 10 MB.
+/// A longer line is malformed: the first line of a trace of a million tasks has 10 MB.
 const LONGEST: u64 = 64 << 20;
 /// Bytes read at a time.
 const PIECE: usize = 1 << 20;
@@ -51,7 +51,7 @@ impl Lines {
         self.number
     }
 
-    /// The share of the file that is read, 0..=1.
+    /// The share of the file read so far, 0..=1.
     pub(super) fn share(&self) -> f64 {
         (self.done as f64 / self.size.max(1) as f64).min(1.0)
     }
@@ -81,7 +81,7 @@ impl Lines {
         Ok(Some(&self.line))
     }
 
-    /// Reads the next record; false if the line is none. Comments and records of kinds without
+    /// Reads the next record; false if the line is not one. Comments and records of kinds without
     /// meaning here are skipped.
     pub(super) fn next(&mut self, record: &mut Record) -> Result<Option<bool>, ImportError> {
         loop {
@@ -104,7 +104,7 @@ impl Lines {
     }
 }
 
-/// Splits a line into numbers; false if it is no record.
+/// Splits a line into numbers; false if it is not a record.
 fn numbers(line: &[u8], record: &mut Record) -> bool {
     record.fields.clear();
     let (kind, rest) = match line {

@@ -1,4 +1,4 @@
-//! What a thread is in the middle of.
+//! The state of a thread while the trace is read.
 
 use crate::import::app::ThreadId;
 use idlewave_run::tables::OperationClass;

@@ -1,4 +1,4 @@
-//! Names of types, values and objects: .pcf and .row.
+//! Names of types, values and objects, from .pcf and .row files.
 
 use crate::import::error::ImportError;
 use crate::import::paraver::labels::{First, application, named};
@@ -11,7 +11,7 @@ use std::path::Path;
 /// A longer file counts as damaged.
 const LONGEST: u64 = 256 << 20;
 
-/// The names of a trace; empty where the files are missing.
+/// The names of a trace; empty if the files are missing.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     /// Names of values, by type and value.
@@ -58,7 +58,7 @@ impl Names {
         !self.types.is_empty()
     }
 
-    /// Whether events tell the CPU of each thread.
+    /// Whether events give the CPU of each thread.
     pub(super) fn has_cpu_of_task(&self) -> bool {
         self.types.contains_key(&prv::CPU)
     }
@@ -135,7 +135,7 @@ impl Names {
     }
 }
 
-/// A number and the text behind it.
+/// A number and the text after it.
 fn numbered(line: &str) -> Option<(u64, &str)> {
     let line = line.trim_start();
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
@@ -143,7 +143,7 @@ fn numbered(line: &str) -> Option<(u64, &str)> {
     Some((number.parse().ok()?, rest.trim()))
 }
 
-/// The text of a file, with other characters replaced; `None` if there is none.
+/// The text of a file, with invalid characters replaced; `None` if there is no file.
 fn text(path: &Path) -> Result<Option<String>, ImportError> {
     match files::read(path, LONGEST) {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),

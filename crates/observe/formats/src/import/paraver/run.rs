@@ -16,10 +16,10 @@ use idlewave_run::{RunWriter, TableWriter};
 use idlewave_units::{Cpu, NodeId, Pid, Rank};
 use std::collections::HashMap;
 
-/// The number of MPI_COMM_WORLD where none is listed.
+/// The number of MPI_COMM_WORLD if none is listed.
 pub(super) const WORLD: u32 = 1;
 
-/// Threads of a task are found by their number in the whole trace.
+/// A thread: the numbers of its application, of its task in that, and of itself in the task.
 type Object = (u32, u32, u32);
 
 /// A run that is being built.
@@ -57,7 +57,7 @@ impl Build {
         let mut cpus = Vec::new();
         for (node, &count) in header.cpus.iter().enumerate() {
             for cpu in 0..count {
-                // idlewave's own labels have the kernel's numbers.
+                // idlewave's own labels have the kernel's numbers of CPUs.
                 let label = names.cpus.get(cpus.len()).filter(|_| by_events);
                 let label = label.and_then(|l| l.strip_prefix("CPU "));
                 let number = label.and_then(|l| l.split(' ').next()?.parse().ok());
@@ -78,7 +78,7 @@ impl Build {
         let mut sources = Sources::default();
         for (value, name) in names.values_of(prv::INTERRUPT) {
             let id = sources.len() as u32;
-            // Rows are numbered from 0 without a hole.
+            // Rows are numbered from 0 without gaps.
             if value.checked_sub(1) == Some(id.into()) {
                 let (kind, name) = source(name);
                 sources.push(Source { id, kind, name });
@@ -110,7 +110,7 @@ impl Build {
         })
     }
 
-    /// A line that is no record.
+    /// Counts a line that is no record.
     pub(super) fn dropped(&mut self, line: u64) {
         self.dropped.malformed += 1;
         self.dropped.first.get_or_insert(line);
@@ -151,8 +151,8 @@ impl Build {
         (ns <= self.end).then_some(ns)
     }
 
-    /// The thread with these numbers; `None` if the header has no such thread or CPU, or the task
-    /// is not on the node of the CPU.
+    /// The thread with these numbers; `None` if the header has no such thread or CPU, or if the
+    /// task is not on the node of the CPU.
     pub(super) fn object(&mut self, cpu: i64, appl: i64, task: i64, thread: i64) -> Option<usize> {
         let small = |n: i64| u32::try_from(n).ok();
         let (cpu, appl, task, thread) = (small(cpu)?, small(appl)?, small(task)?, small(thread)?);

@@ -1,6 +1,6 @@
 //! Bundles: events of one CPU, some of them in columns.
 //!
-//! Recorders may put switches and wake-ups into columns (`compact_sched`): differences of times,
+//! Recorders may put switches and wake-ups into columns (`compact_sched`): time differences,
 //! threads, and indices into a list of names. Columns and events are each in order of time and are
 //! read side by side.
 
@@ -13,20 +13,20 @@ use idlewave_units::{Cpu, Pid};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-/// Fields of `FtraceEventBundle` besides those of the exporter.
+/// Fields of `FtraceEventBundle` that the exporter does not write.
 const LOST_EVENTS: u32 = 3;
 const COMPACT: u32 = 4;
 const CLOCK: u32 = 5;
-/// Most CPUs of all machines whose running threads are known; more are damage.
+/// Limit on the CPUs of all machines whose running threads are known; more are damage.
 const MOST_CPUS: usize = 1 << 16;
-/// Most names of a bundle; more are damage.
+/// Limit on the names of a bundle; more are damage.
 const MOST_NAMES: usize = 1 << 16;
 
-/// Stands for the thread of a CPU about which there is no record, as in our own exports: its number
-/// is larger than any that Linux gives.
+/// Stands for the thread of a CPU if none was recorded, as in our own exports. This number is
+/// larger than any that Linux gives.
 const NOT_RECORDED: Pid = Pid::new(ftrace::NOT_RECORDED);
 
-/// The thread that runs on each CPU of each machine: columns do not name the one that leaves.
+/// The running thread of each CPU of each machine: columns do not name the thread that leaves.
 #[derive(Debug, Default)]
 struct Running(HashMap<(u32, Cpu), (Pid, Option<Comm>)>);
 
@@ -58,7 +58,7 @@ impl<'a> Bundles<'a> {
         }
     }
 
-    /// Passes a record on, unless the reader broke off.
+    /// Passes a record on, unless `visit` broke off.
     pub(super) fn give(&mut self, record: Record<'_>) {
         if self.stopped {
             return;
@@ -116,7 +116,7 @@ impl<'a> Bundles<'a> {
         Ok(())
     }
 
-    /// Passes on what columns hold up to this time.
+    /// Passes on what the columns hold up to this time.
     fn columns<'c>(
         &mut self,
         machine: u32,
@@ -128,7 +128,7 @@ impl<'a> Bundles<'a> {
         let due = |next: &Timed<'_>| until_ns.is_none_or(|until| next.time_ns <= until);
         while !self.stopped {
             let switch = switches.peek().map(|next| next.time_ns);
-            // A thread is woken before the CPU turns to it.
+            // A thread is woken before the CPU switches to it.
             let wake = wakings
                 .next_if(|next| due(next) && switch.is_none_or(|switch| next.time_ns <= switch));
             match wake.or_else(|| switches.next_if(due)) {
@@ -198,7 +198,7 @@ impl<'a> Bundles<'a> {
 #[derive(Debug, Default)]
 struct Columns<'a> {
     names: Vec<&'a [u8]>,
-    /// By number of the field.
+    /// By field number.
     columns: [&'a [u8]; 12],
 }
 
@@ -231,7 +231,7 @@ impl<'a> Columns<'a> {
         packed(self.columns[field])
     }
 
-    /// The switches; the shortest column ends them.
+    /// The switches, as many as the shortest column has.
     fn switches(&self) -> impl Iterator<Item = Timed<'a>> + '_ {
         let times = self.column(1).scan(0_u64, advance);
         let threads = self.column(2).zip(self.column(3)).zip(self.column(6));
@@ -250,7 +250,7 @@ impl<'a> Columns<'a> {
             })
     }
 
-    /// The wake-ups; the shortest column ends them.
+    /// The wake-ups, as many as the shortest column has.
     fn wakings(&self) -> impl Iterator<Item = Timed<'a>> + '_ {
         let times = self.column(7).scan(0_u64, advance);
         let threads = self.column(8).zip(self.column(9)).zip(self.column(11));

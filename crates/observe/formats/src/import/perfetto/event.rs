@@ -5,7 +5,7 @@ use crate::wire::{Fields, Value, WireError};
 use idlewave_ftrace::event::{Comm, Event, Handler};
 use idlewave_units::{Cpu, Pid};
 
-/// Kinds of events that only recorders write.
+/// Kinds of events that recorders write, but the exporter does not.
 const IPI_ENTRY: u32 = 21;
 const IPI_EXIT: u32 = 22;
 const WAKEUP: u32 = 17;
@@ -21,7 +21,7 @@ pub(super) struct Timed<'a> {
     pub(super) event: Event<'a>,
 }
 
-/// Reads an event; `None` if it is of another kind.
+/// Reads an event; `None` if it is of a kind that is not used.
 pub(super) fn read(bytes: &[u8]) -> Result<Option<Timed<'_>>, WireError> {
     let (mut time_ns, mut by, mut event) = (0, None, None);
     for field in Fields::of(bytes) {
@@ -39,7 +39,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<Timed<'_>>, WireError> {
     Ok(event.map(|event| Timed { time_ns, by, event }))
 }
 
-/// The first fields of an event, by number; absent ones are 0 and empty, as the format has it.
+/// The first fields of an event, by number; absent ones are 0 and empty, as the format says.
 struct Inside<'a> {
     numbers: [u64; 8],
     texts: [&'a [u8]; 8],
@@ -126,7 +126,7 @@ fn of_kind(kind: u32, bytes: &[u8], by: Option<Pid>) -> Result<Option<Event<'_>>
         }
         NEW_TASK => {
             let of = inside()?;
-            // Recorded in the thread that creates the other.
+            // Recorded in the thread that creates the new one.
             let Some(parent) = by else {
                 return Ok(None);
             };
@@ -147,7 +147,7 @@ fn of_kind(kind: u32, bytes: &[u8], by: Option<Pid>) -> Result<Option<Event<'_>>
         ftrace::SOFTIRQ_ENTRY => enter(Handler::Softirq(inside()?.numbers[1] as u32)),
         ftrace::SOFTIRQ_EXIT => leave(Handler::Softirq(inside()?.numbers[1] as u32)),
         ftrace::SYS_ENTER | ftrace::SYS_EXIT => Event::Syscall {
-            // Negative where a tracer has cancelled the call.
+            // Negative if a tracer cancelled the call.
             number: u32::try_from(inside()?.numbers[1]).ok(),
             returned: kind == ftrace::SYS_EXIT,
         },
@@ -164,7 +164,7 @@ pub(super) fn pid_of(number: u64) -> Pid {
     Pid::new(number as u32)
 }
 
-/// The kernel's bits; `None` where the exporter did not know them.
+/// The kernel's bits; `None` if the exporter did not know them.
 pub(super) fn state(bits: u64) -> Option<u64> {
     (bits != ftrace::UNKNOWN_STATE).then_some(bits)
 }

@@ -64,7 +64,7 @@ fn read_thread(machine: u32, bytes: &[u8]) -> Result<Record<'_>, WireError> {
     })
 }
 
-/// Reads what a machine is.
+/// Reads the description of a machine.
 pub(super) fn read_system(machine: u32, bytes: &[u8]) -> Result<Record<'_>, WireError> {
     let mut found = System::default();
     for field in Fields::of(bytes) {

@@ -1,4 +1,4 @@
-//! What a trace gives.
+//! What reading a trace yields.
 
 use idlewave_ftrace::event::{Comm, Event};
 use idlewave_run::Ledger;
@@ -53,7 +53,7 @@ pub enum Record<'a> {
         /// The CPU.
         cpu: Cpu,
     },
-    /// What a machine is.
+    /// The description of a machine.
     System {
         /// Number of the machine.
         machine: u32,
@@ -95,7 +95,7 @@ pub struct System<'a> {
     pub release: &'a [u8],
     /// Build of its kernel.
     pub build: &'a [u8],
-    /// Its architecture, as `uname -m` says it.
+    /// Its architecture, as in `uname -m`.
     pub architecture: &'a [u8],
 }
 
@@ -108,21 +108,21 @@ pub struct Summary {
     pub bundles: u64,
     /// Events passed on.
     pub events: u64,
-    /// Events of the kernel of other kinds.
+    /// Kernel events of other kinds.
     pub other_events: u64,
-    /// Slices, counters and other events of programs: packets that say nothing of the kernel, of
-    /// threads or of the machine.
+    /// Slices, counters and other events of programs: packets that say nothing about the kernel,
+    /// threads or the machine.
     pub other_packets: u64,
-    /// Bundles that say that events before them were lost; each is a [`Record::Lost`] too.
+    /// Bundles before which events were lost, as they say; each is a [`Record::Lost`] too.
     pub gaps: u64,
-    /// Bundles whose times are of another clock than the trace's.
+    /// Bundles whose times are from another clock than the trace's.
     pub other_clocks: u64,
     /// Where the last packet begins, if it was cut short: bytes from the start.
     pub cut: Option<u64>,
 }
 
 impl Summary {
-    /// Enters what was not read. Whoever takes the records enters what was lost between them.
+    /// Enters what was not read. Whoever takes the records enters the losses between them.
     pub fn enter(&self, losses: &mut Ledger) {
         losses.enter(
             "events of the kernel of other kinds in the Perfetto trace",

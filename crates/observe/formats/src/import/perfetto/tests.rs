@@ -94,7 +94,7 @@ fn the_name_of_a_process_is_the_program_of_its_command_line() {
                 process.text(3, "/usr/sbin/crond");
                 process.text(3, "-n");
             });
-            // Older recorders tell the threads of the kernel by their parent alone.
+            // Older recorders mark kernel threads by their parent alone.
             tree.message(1, |process| {
                 process.uint(1, 8);
                 process.uint(2, 2);

@@ -1,8 +1,8 @@
-//! The columns of a report: which there are, and what a line has in them.
+//! The columns of a report, and what a line holds in them.
 //!
-//! `trcrpt -O` chooses them, so they are found by the names in the header. Process names and names of
-//! system calls may hold blanks or be missing: the time is found by its form, the numbers by theirs,
-//! and where several places fit, the one below its name counts.
+//! `trcrpt -O` chooses them, so they are found by the names in the header. Names of processes and
+//! of system calls may hold blanks or be missing. So times and numbers are found by their form, and
+//! where several places fit, the one below the column's name counts.
 
 use memchr::memmem;
 
@@ -21,18 +21,18 @@ const NUMBERS: [(&[u8], Number); 3] = [
     (b"TID", Number::Tid),
 ];
 
-/// A word of a line: where it begins and ends.
+/// A word of a line: its start and its end.
 type Word = (usize, usize);
 
-/// Words looked at before the time: a name that holds more is damage.
+/// Words searched for the time: a name with more words is damage.
 const MOST_WORDS: usize = 64;
 
 /// What the header of a report says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Columns {
-    /// The columns of numbers, with where each begins and the next one of any kind begins.
+    /// The columns of numbers, with the start of each and the start of the next column of any kind.
     numbers: Vec<(Number, usize, usize)>,
-    /// Whether a second time, since the line before, follows the first.
+    /// Whether a second time, since the previous line, follows the first.
     delta: bool,
     /// Decimal places between the unit of the time and a nanosecond.
     places: u32,
@@ -41,16 +41,16 @@ pub(crate) struct Columns {
 /// One line of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
-    /// The hook; `None` for one that has a fourth digit.
+    /// The hook; `None` if it has a fourth digit that is not 0.
     pub(crate) hook: Option<u16>,
-    /// What stands before the numbers, usually the name of the process.
+    /// What comes before the numbers, usually the name of the process.
     pub(crate) name: &'a [u8],
     pub(crate) cpu: Option<u32>,
     pub(crate) pid: Option<u32>,
     pub(crate) tid: Option<u32>,
     /// Since the start of the trace.
     pub(crate) time_ns: u64,
-    /// Digits of the time behind the second, 0..=9.
+    /// Decimal places of the time in seconds, 0..=9.
     pub(crate) digits: u32,
     /// What the hook says.
     pub(crate) text: &'a [u8],
@@ -181,8 +181,8 @@ fn words(line: &[u8], most: usize) -> Vec<Word> {
     words
 }
 
-/// A hook of three hexadecimal digits; a fourth that is zero says nothing (`trcrpt` of AIX 6.1 and
-/// later).
+/// A hook of three hexadecimal digits. A fourth digit says nothing if it is 0 (`trcrpt` of AIX 6.1
+/// and later).
 fn hook(word: &[u8]) -> Option<Option<u16>> {
     let text = std::str::from_utf8(word).ok()?;
     let hexadecimal = word.iter().all(u8::is_ascii_hexdigit);
@@ -211,7 +211,7 @@ pub(crate) fn digits(word: &[u8]) -> Option<u64> {
     (!word.is_empty()).then(|| word.iter().try_fold(0, sum))?
 }
 
-/// The parts of a number with a point: whole, fraction, digits of the fraction.
+/// The parts of a decimal number: whole, fraction, digits of the fraction.
 fn decimal(word: &[u8]) -> Option<(u64, u64, u32)> {
     let point = memchr::memchr(b'.', word)?;
     let (whole, fraction) = (&word[..point], &word[point + 1..]);
@@ -221,7 +221,7 @@ fn decimal(word: &[u8]) -> Option<(u64, u64, u32)> {
     Some((digits(whole)?, digits(fraction)?, fraction.len() as u32))
 }
 
-/// Nanoseconds, and the digits behind the second.
+/// Nanoseconds, and the decimal places of the seconds.
 fn nanoseconds((whole, fraction, length): (u64, u64, u32), places: u32) -> Option<(u64, u32)> {
     let fraction = match places.checked_sub(length) {
         Some(more) => fraction.checked_mul(10_u64.pow(more))?,

@@ -1,4 +1,4 @@
-//! What stands above the columns: which machine it was.
+//! The lines above the columns: they say which machine was traced.
 
 /// What the lines before the events say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -9,8 +9,8 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Takes a line: `System: AIX 5.3 Node: host`, or with host and version changed over, as in IBM's
-    /// own example.
+    /// Takes a line: `System: AIX 5.3 Node: host`, or one with host and version swapped, as in
+    /// IBM's own example.
     pub(crate) fn note(&mut self, line: &[u8]) {
         let Some(rest) = line.strip_prefix(b"System:") else {
             return;

@@ -1,8 +1,8 @@
-//! What the hooks say: those of threads getting and leaving CPUs, and of interrupts.
+//! What the hooks of threads and interrupts say.
 //!
 //! Source: AIX, General Programming Concepts, "Trace Hook IDs"; the table of hooks that the command
-//! `curt` needs. The texts come from the templates of `/etc/trcfmt`, which differ between versions:
-//! what is needed is taken by its keys.
+//! `curt` needs. The texts come from the templates of `/etc/trcfmt`, which differ between versions,
+//! so values are found by their keys.
 
 use super::columns::digits;
 use memchr::memmem;
@@ -35,16 +35,16 @@ pub(crate) enum Hook<'a> {
         next: Named<'a>,
         /// Whether it is a thread of the idle process.
         idle: bool,
-        /// The thread that leaves it, if given.
+        /// The thread that leaves the CPU, if given.
         prev: Option<u32>,
-        /// Whether its priority is that of the idle process.
+        /// Whether that thread's priority is that of the idle process.
         prev_idle: bool,
     },
     /// 100: an interrupt or exception begins.
     Interrupt(First<'a>),
     /// 102: a second-level handler begins; its name.
     Second(&'a [u8]),
-    /// 103: it ends.
+    /// 103: that handler ends.
     Return,
     /// 200: what was interrupted goes on, or a thread starts after its dispatch.
     Resume,
@@ -58,11 +58,11 @@ pub(crate) enum Hook<'a> {
     Exec(Named<'a>),
     /// 135: the running thread ends.
     Exit,
-    /// 139: a process is made; its first thread.
+    /// 139: a process is created; its first thread.
     Fork(Named<'a>),
     /// 001: tracing begins, perhaps again.
     On,
-    /// 005 and 006: what was recorded before is overwritten; so many entries, if given.
+    /// 005 and 006: earlier entries are overwritten; how many, if given.
     Wrapped(Option<u64>),
     /// One that says nothing of interest.
     Other,
@@ -151,7 +151,7 @@ fn short(text: &[u8]) -> &[u8] {
 
 fn first(text: &[u8]) -> First<'_> {
     let has = |part: &[u8]| memmem::find(text, part).is_some();
-    // What follows are addresses.
+    // Addresses follow.
     let end = memmem::find(text, b"iar=").or(memmem::find(text, b"cpuid="));
     let words = text[..end.unwrap_or(text.len())].trim_ascii();
     match () {

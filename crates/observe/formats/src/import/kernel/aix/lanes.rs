@@ -1,8 +1,8 @@
-//! The state machine of each CPU: what the hooks mean, one after the other.
+//! The state machine of each CPU, driven by the hooks in order.
 //!
-//! A dispatch (106, 10C) gives the CPU to a thread, and ends every interrupt that is open: the kernel
-//! does not return to what was interrupted. 100 begins an interrupt, 102 and 103 nest a handler in it,
-//! 200 ends it with whatever is nested. After a dispatch, 200 says that the thread starts.
+//! A dispatch (106, 10C) gives the CPU to a thread and ends every open interrupt: the kernel does
+//! not return to what was interrupted. 100 begins an interrupt, 102 and 103 nest a handler in it,
+//! 200 ends it and whatever is nested in it. After a dispatch, 200 says that the thread starts.
 
 use super::hooks::{First, Hook, Named, program};
 use super::threads::Threads;
@@ -12,9 +12,9 @@ use idlewave_ftrace::event::{Event, Handler};
 use idlewave_units::{Cpu, Pid};
 use std::collections::HashMap;
 
-/// Most handlers open at once; more is damage.
+/// Limit on the handlers open at once; more are damage.
 const MAX_DEPTH: usize = 32;
-/// Most names of handlers that are told apart.
+/// Limit on the handler names that are told apart.
 const MAX_NAMES: usize = 4096;
 
 /// States of `task_struct.__state`, by which [`Event::Switch`] says why a thread leaves its CPU.
@@ -40,9 +40,9 @@ pub(crate) struct Lanes {
     pub(crate) threads: Threads,
     /// Dispatches.
     pub(crate) switches: u64,
-    /// Threads that left a CPU for a reason that the report does not tell.
+    /// Threads that left a CPU for a reason that the report does not give.
     pub(crate) unexplained: u64,
-    /// Returns from handlers whose start is not there.
+    /// Returns from handlers whose start is not in the report.
     pub(crate) strays: u64,
 }
 
@@ -111,7 +111,7 @@ impl Lanes {
             Hook::Sleep => lane.leaving = Some(SLEEPS),
             Hook::Exit => lane.leaving = Some(ENDS),
             Hook::Call => {
-                // It runs on, whatever it was about to do.
+                // The thread runs on, whatever it was about to do.
                 lane.leaving = None;
                 feed.unknown(at.cpu);
             }
@@ -156,7 +156,7 @@ impl Lanes {
         let next = self.threads.pid(next.tid);
         let lane = self.lanes.entry(at.cpu).or_default();
         let Some(prev) = prev.map(|tid| self.threads.pid(tid)).or(lane.running) else {
-            // Who ran before is not known, so nothing ends.
+            // The thread that ran before is not known, so nothing ends.
             lane.running = Some(next);
             feed.unknown(at.cpu);
             return Ok(());
@@ -173,7 +173,7 @@ impl Lanes {
         let idle = next == Pid::IDLE;
         let prev_state = match prev {
             Pid::IDLE => Some(RUNNABLE),
-            // A CPU turns idle only if the thread that it had cannot run.
+            // A CPU goes idle only if its last thread cannot run.
             _ => told.or(idle.then_some(SLEEPS)),
         };
         self.unexplained += u64::from(prev_state.is_none());
@@ -235,7 +235,7 @@ impl Lane {
     }
 }
 
-/// A number for each name of a handler.
+/// A number for each handler name.
 fn numbered(handlers: &mut HashMap<Vec<u8>, u32>, name: &[u8]) -> Handler {
     let next = handlers.len();
     let number = match handlers.get(name) {

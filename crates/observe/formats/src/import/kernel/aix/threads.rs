@@ -64,13 +64,13 @@ impl Threads {
         known.idle |= known.name == WAIT;
     }
 
-    /// The same where the name is that of the column, which may lag behind.
+    /// The same for a name from the column, which may lag behind.
     pub(crate) fn see_at_line(&mut self, tid: u32, process: Option<u32>, name: &[u8]) {
         let unnamed = self.known.get(&tid).is_none_or(|k| k.name.is_empty());
         self.see(tid, process, if unnamed { name } else { &[] });
     }
 
-    /// Notes that a thread is of the idle process.
+    /// Notes that a thread belongs to the idle process.
     pub(crate) fn idle(&mut self, tid: u32) {
         self.known.entry(tid).or_default().idle = true;
     }
@@ -93,13 +93,13 @@ impl Threads {
         }
     }
 
-    /// A new thread has its maker's name.
+    /// Gives a new thread its parent's name.
     pub(crate) fn inherit(&mut self, child: u32, parent: Pid) {
         let name = self.known.get(&parent.get()).map(|k| k.name.clone());
         self.see(child, None, name.unwrap_or_default().as_bytes());
     }
 
-    /// Enters names and processes into the table of threads, and which are idle.
+    /// Enters names, processes and idle threads into the table of threads.
     pub(crate) fn settle(&self, seen: &mut [SeenTask]) {
         for task in seen.iter_mut().filter(|t| t.pid != Pid::IDLE) {
             let Some(known) = self.known.get(&task.pid.get()) else {

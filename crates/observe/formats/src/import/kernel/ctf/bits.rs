@@ -36,7 +36,7 @@ fn chunk<const N: usize>(bytes: &[u8]) -> [u8; N] {
     chunk
 }
 
-/// A number of `size` bits as one of 64 with its sign.
+/// Sign-extends a number of `size` bits to 64 bits.
 #[inline]
 pub(crate) fn with_sign(value: u64, size: u32) -> u64 {
     let unused = 64 - size;

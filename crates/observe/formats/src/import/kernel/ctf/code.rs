@@ -1,7 +1,7 @@
-//! How a type is passed over, step by step.
+//! The steps that read a type.
 //!
-//! Types are turned into steps once, so that reading an event needs neither names nor allocations:
-//! numbers and texts that anything asks for go to places of their own.
+//! Types are turned into steps once, so that reading an event needs neither names nor allocations.
+//! Each number and each text that is needed goes to a place of its own.
 
 use super::bits;
 use std::ops::Range;
@@ -11,7 +11,7 @@ pub(crate) type Number = u32;
 /// A place for a text.
 pub(crate) type Chars = u32;
 
-/// Most steps of one event, apart from as many as it has bits: more are no real event.
+/// Limit on the steps of an event, beyond one for each of its bits: no real event has more.
 const MOST_STEPS: u64 = 1 << 10;
 
 /// How many elements follow.
@@ -24,7 +24,7 @@ pub(crate) enum Count {
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// To the next multiple of so many bits.
+    /// Goes to the next multiple of this many bits.
     Align(u64),
     /// An integer.
     Int {
@@ -34,7 +34,7 @@ pub(crate) enum Step {
         big: bool,
         to: Option<Number>,
     },
-    /// Bits that nothing asks for.
+    /// Bits that are not needed.
     Bits { size: u64, align: u64 },
     /// Bytes up to a zero.
     Text { to: Option<Chars> },
@@ -45,15 +45,15 @@ pub(crate) enum Step {
         align: u64,
         to: Option<Chars>,
     },
-    /// The next so many steps, again and again.
+    /// Repeats the next `steps` steps.
     Repeat { count: Count, steps: u32 },
-    /// One of the options of a table, all of which are the next so many steps.
+    /// Runs one option of a table. All its options together are the next `steps` steps.
     Choose { table: u32, steps: u32 },
-    /// The number is a stamp of the clock, of so many bits.
+    /// The number is a clock stamp of `size` bits.
     Clock { from: Number, size: u32 },
     /// The number says which event it is.
     Event { from: Number },
-    /// Instead of so many steps, these bits.
+    /// Passes these bits in place of `steps` steps, of which this is the first.
     Skip { bits: u64, steps: u32 },
 }
 
@@ -69,15 +69,15 @@ pub(crate) struct Table {
 /// Why an event cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Halt {
-    /// It goes on past the bytes that are there.
+    /// It runs past the bytes that are there.
     Short,
     /// It has more empty fields than a real one.
     Endless,
-    /// Its tag chooses nothing.
+    /// Its tag matches no option.
     NoOption,
     /// Its number is not declared.
     Undeclared,
-    /// It has no bits, so there is no end to them.
+    /// It has no bits, so a packet could hold any number of such events.
     Empty,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct View<'a> {
 /// What was read so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
-    /// Bit of the packet that comes next.
+    /// The next bit of the packet.
     pub(crate) at: u64,
     pub(crate) numbers: Vec<u64>,
     /// Byte of the view and length of each text.
@@ -115,12 +115,12 @@ pub(crate) struct State {
     pub(crate) clock: u64,
     /// Which event it is.
     pub(crate) event: u64,
-    /// Steps that may still be taken before more bits are passed.
+    /// Steps that may be taken before more bits must be passed.
     left: u64,
 }
 
 impl State {
-    /// A state with places for so many numbers and texts.
+    /// A state with places for this many numbers and texts.
     pub(crate) fn with(numbers: u32, texts: u32) -> Self {
         Self {
             numbers: vec![0; numbers as usize],
@@ -138,7 +138,7 @@ impl State {
     /// The number of a CPU, if there is one.
     #[inline]
     pub(crate) fn cpu(&self, place: Option<Number>) -> Option<u32> {
-        // What is too large stays so: it is no number of a CPU.
+        // A value that is too large becomes one that no CPU has.
         self.number(place)
             .map(|cpu| u32::try_from(cpu).unwrap_or(u32::MAX))
     }
@@ -169,7 +169,7 @@ impl State {
         }
     }
 
-    /// Takes a step, if there may be one.
+    /// Takes a step, if one is left.
     #[inline]
     fn step(&mut self) -> Result<(), Halt> {
         self.left = self.left.checked_sub(1).ok_or(Halt::Endless)?;
@@ -193,7 +193,7 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// Takes these steps.
+    /// Runs these steps.
     pub(crate) fn run(
         &self,
         steps: Range<u32>,
@@ -302,7 +302,7 @@ fn int(step: &Step, state: &mut State, view: View<'_>) -> Result<(), Halt> {
     Ok(())
 }
 
-/// Byte of the view and length of what stands between two bits.
+/// The bytes between two bits: their offset in the view, and their number.
 fn place(view: View<'_>, from: u64, to: u64) -> (usize, usize) {
     let byte = (from - view.first) / 8;
     (byte as usize, ((to - from) / 8) as usize)
@@ -324,7 +324,7 @@ fn text(state: &mut State, view: View<'_>, to: Option<Chars>) -> Result<(), Halt
     Ok(())
 }
 
-/// The first time from `now` on whose last bits are those of the stamp.
+/// The first time from `now` on whose low bits equal the stamp.
 #[inline]
 fn later(now: u64, stamp: u64, size: u32) -> u64 {
     if size == 64 {

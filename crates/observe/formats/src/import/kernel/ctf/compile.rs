@@ -6,8 +6,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Most fields of all types of a trace, elements of arrays and options with their ranges included:
-/// LTTng's descriptions of all events of a kernel have some ten thousand.
+/// Limit on the fields of all types of a trace, counting elements of arrays, and options with their
+/// ranges. LTTng's descriptions of all kernel events have some ten thousand.
 const MOST_FIELDS: usize = 1 << 19;
 
 /// A field of a type that was turned into steps.
@@ -20,7 +20,7 @@ pub(crate) struct Field {
     inner: Rc<Scope>,
 }
 
-/// Fields by name; of several, the last.
+/// Fields by name; of several with one name, the last.
 pub(crate) type Scope = HashMap<Rc<str>, Field>;
 
 /// The field of this name, which may have an underscore before it.
@@ -33,17 +33,18 @@ pub(crate) fn field<'s>(scope: &'s Scope, name: &str) -> Option<&'s Field> {
 /// Turns types into steps.
 pub(crate) struct Compiler {
     pub(crate) code: Code,
-    /// Whether numbers are big-endian where they do not say otherwise.
+    /// Whether numbers are big-endian unless they say otherwise.
     big: bool,
     pub(crate) numbers: Number,
     pub(crate) texts: Chars,
     fields: usize,
-    /// Types that are whole, which later ones may refer to, by the beginning of the path.
+    /// Complete types, which later ones may refer to, by the start of the path.
     roots: Vec<(&'static str, Rc<Scope>)>,
-    /// The one that is not yet, and the fields so far of what is open in it, the outermost first.
+    /// The type that is not yet complete, and the fields so far of what is open in it, the
+    /// outermost first.
     root: &'static str,
     open: Vec<Scope>,
-    /// The clock that its stamps are of, if they say.
+    /// The clock of the event stamps, if they name one.
     pub(crate) clock: Option<Rc<str>>,
 }
 
@@ -65,7 +66,7 @@ impl Compiler {
         }
     }
 
-    /// Steps of a type that is known as `root` from here on.
+    /// Steps of a type that later types can refer to as `root`.
     pub(crate) fn root(
         &mut self,
         root: &'static str,
@@ -94,7 +95,7 @@ impl Compiler {
         self.roots.truncate(keep);
     }
 
-    /// The place to which the number of a field goes, and whether it has a sign; `None` if it is no
+    /// The place for the number of a field, and whether it has a sign; `None` if the field is no
     /// number.
     pub(crate) fn number(&mut self, field: &Field) -> Option<(Number, bool)> {
         let Step::Int { to, signed, .. } = &mut self.code.steps[field.step?] else {
@@ -108,7 +109,7 @@ impl Compiler {
         Some((*place, *signed))
     }
 
-    /// The place to which the text of a field goes; `None` if it is no text.
+    /// The place for the text of a field; `None` if the field is no text.
     pub(crate) fn text(&mut self, field: &Field) -> Option<Chars> {
         let to = match &mut self.code.steps[field.step?] {
             Step::Text { to } => to,
@@ -142,7 +143,7 @@ impl Compiler {
         Ok(self.close())
     }
 
-    /// The fields of the innermost of what is open, which ends here.
+    /// Closes the innermost open type and returns its fields.
     fn close(&mut self) -> Rc<Scope> {
         Rc::new(self.open.pop().unwrap_or_default())
     }
@@ -201,7 +202,7 @@ impl Compiler {
         })
     }
 
-    /// Marks what the header of an event says: its number and its time.
+    /// Adds steps for the number and the time in the header of an event.
     fn mark(&mut self, name: &str, field: &Field, of: &Type) -> Result<(), Refused> {
         let (Some(int), Some((from, _))) = (of.int(), self.number(field)) else {
             return Ok(());
@@ -287,8 +288,8 @@ impl Compiler {
         Ok(self.close())
     }
 
-    /// The field that a path leads to: from one of the roots, or from the innermost of what is open
-    /// outwards, then from the roots, the latest first.
+    /// The field that a path leads to: from one of the roots; else from the innermost open type
+    /// outwards, and then from the roots, the latest first.
     fn find(&self, path: &[String]) -> Result<Field, Refused> {
         let whole = path.join(".");
         let roots = self.roots.iter().map(|(root, scope)| (*root, &**scope));
@@ -305,7 +306,7 @@ impl Compiler {
             .ok_or_else(|| format!("there is no field `{whole}` before it is needed"))
     }
 
-    /// Joins steps that nothing asks for, once all types are there.
+    /// Merges steps whose values are not needed, once all types are complete.
     pub(crate) fn condense(&mut self, steps: Range<u32>) {
         let mut known = Known::nothing();
         let mut at = steps.start;
@@ -345,8 +346,8 @@ impl Compiler {
         }
     }
 
-    /// Bits of the steps from the first on whose size is known and that nothing asks for, the first
-    /// step after them, and what is known of the place there.
+    /// The bits of the leading steps that have a known size and whose values are not needed. Also
+    /// the first step after them, and what is known of the position there.
     fn fixed(&self, steps: Range<u32>, known: Known) -> (u64, u32, Known) {
         let (mut bits, mut at, mut known) = (0_u64, steps.start, known);
         while at < steps.end {
@@ -391,7 +392,7 @@ fn no_number(path: &[String]) -> Refused {
     format!("`{}` is no number", path.join("."))
 }
 
-/// The field that names with dots between them lead to.
+/// The field that a path of names with dots leads to.
 fn descend<'s>(scope: &'s Scope, path: &str) -> Option<&'s Field> {
     match path.split_once('.') {
         Some((first, rest)) => descend(&scope.get(first)?.inner, rest),
@@ -399,7 +400,7 @@ fn descend<'s>(scope: &'s Scope, path: &str) -> Option<&'s Field> {
     }
 }
 
-/// What is known of a place in a packet: its remainder by a power of two.
+/// What is known of a position in a packet: its remainder modulo a power of two.
 #[derive(Clone, Copy)]
 struct Known {
     of: u64,
@@ -411,7 +412,7 @@ impl Known {
         Self { of: 1, rest: 0 }
     }
 
-    /// Bits up to the next multiple, if they are known, and what is known there.
+    /// Bits up to the next multiple of `align`, if known, and what is known of the position there.
     fn aligned(self, align: u64) -> (Option<u64>, Self) {
         match align <= self.of {
             true => {

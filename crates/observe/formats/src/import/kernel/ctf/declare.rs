@@ -6,9 +6,9 @@ use super::words::{Fault, Word, Words};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Most names that are declared: LTTng's of all events of a kernel are some ten thousand.
+/// Limit on the declared names: LTTng declares some ten thousand for all events of a kernel.
 const MOST: usize = 1 << 20;
-/// Words of which the name of a type in C may have several.
+/// Words of which a C type name may have several.
 const OF_C: &[&str] = &[
     "void",
     "char",
@@ -24,17 +24,17 @@ const OF_C: &[&str] = &[
     "_Imaginary",
 ];
 
-/// Names declared between two braces. Those of structures, variants and enumerations have that word
-/// before them.
+/// Names declared between two braces. For structures, variants and enumerations, that keyword comes
+/// before the name.
 type Names = HashMap<String, Type>;
 
 /// Names in force, and the words.
 pub(crate) struct Declarer<'t> {
     pub(crate) words: Words<'t>,
     scopes: Vec<Names>,
-    /// Types around the one that is being read.
+    /// Nesting of the type that is being read.
     depth: u32,
-    /// Names that were declared so far.
+    /// Names declared so far.
     declared: usize,
 }
 
@@ -48,7 +48,7 @@ impl<'t> Declarer<'t> {
         })
     }
 
-    /// Names that are declared from here on end with [`Self::close`].
+    /// Opens a scope: names declared from here on are valid until [`Self::close`].
     pub(crate) fn open(&mut self) {
         self.scopes.push(Names::new());
     }
@@ -63,7 +63,7 @@ impl<'t> Declarer<'t> {
         }
     }
 
-    /// A type, which has this name from here on if it has one.
+    /// Declares a type under its name, if it has one.
     fn declared(&mut self, name: Option<String>, of: Type) -> Type {
         if let Some(name) = name {
             self.declare(&name, of.clone());
@@ -71,7 +71,7 @@ impl<'t> Declarer<'t> {
         of
     }
 
-    /// Counts what is kept of the text, lest that be many times as long.
+    /// Counts declarations, because what is kept may be many times as long as the text.
     pub(crate) fn count(&mut self) -> Result<(), Fault> {
         self.declared += 1;
         match self.declared > MOST {
@@ -88,7 +88,7 @@ impl<'t> Declarer<'t> {
         }
     }
 
-    /// A declaration of a type alone, if there is one here.
+    /// Reads a declaration of a type, if there is one here.
     pub(crate) fn declaration(&mut self) -> Result<bool, Fault> {
         if let Word::Name("struct" | "variant" | "enum") = self.words.peek() {
             self.any_type()?;
@@ -98,7 +98,7 @@ impl<'t> Declarer<'t> {
         self.alias()
     }
 
-    /// A new name for a type, if there is one here.
+    /// Reads a new name for a type, if there is one here.
     fn alias(&mut self) -> Result<bool, Fault> {
         if self.words.name("typealias")? {
             self.typealias()?;
@@ -144,7 +144,7 @@ impl<'t> Declarer<'t> {
         }
     }
 
-    /// A type by its name or by what stands here.
+    /// A type, by name or spelled out.
     pub(crate) fn any_type(&mut self) -> Result<Type, Fault> {
         if self.depth == DEEPEST {
             return self.words.fault("its types are nested too deeply");
@@ -181,7 +181,7 @@ impl<'t> Declarer<'t> {
         self.named()
     }
 
-    /// A name of one word, or of several words of C, with stars.
+    /// A name of one word, or of several words in C, with stars.
     fn named(&mut self) -> Result<Type, Fault> {
         let mut name: Vec<&str> = Vec::new();
         while let Word::Name(word) = *self.words.peek() {
@@ -333,7 +333,7 @@ impl<'t> Declarer<'t> {
         })
     }
 
-    /// Fields up to the brace.
+    /// Fields up to the closing brace.
     fn fields(&mut self) -> Result<Fields, Fault> {
         self.open();
         let mut fields = Fields::new();
@@ -342,7 +342,7 @@ impl<'t> Declarer<'t> {
                 continue;
             }
             let of = self.any_type()?;
-            // A type may be declared without a field of it.
+            // A type may be declared without a field.
             if self.words.sign(";")? {
                 continue;
             }
@@ -403,7 +403,7 @@ impl<'t> Declarer<'t> {
         }
     }
 
-    /// Names with dots between them.
+    /// Names separated by dots or arrows.
     pub(crate) fn path(&mut self) -> Result<Vec<String>, Fault> {
         let mut path = vec![self.words.any_name()?.to_owned()];
         while self.words.sign(".")? || self.words.sign("->")? {

@@ -1,5 +1,5 @@
-//! The kernel's trace below a directory: LTTng puts one directory for the kernel and one for each user
-//! into that of a session.
+//! Finds the kernel's trace below a directory: in the directory of a session, LTTng has one
+//! directory for the kernel and one for each user.
 
 use super::metadata::Metadata;
 use super::text::is_metadata;
@@ -43,8 +43,7 @@ pub(crate) fn find(directory: &Path) -> Result<Option<PathBuf>, ImportError> {
     }
 }
 
-/// Whether it is a trace of the kernel: it says so, it has the kernel's switches, or it is perf's without
-/// any event.
+/// Whether a trace is of the kernel: it says so, perf wrote it, or it has the kernel's switches.
 fn is_of_kernel(metadata: &Metadata) -> bool {
     match metadata.fact(&["domain"]) {
         Some(domain) => domain == "kernel",
@@ -73,7 +72,7 @@ fn traces(directory: &Path) -> Result<Vec<PathBuf>, ImportError> {
         let entries = fs::read_dir(&directory).map_err(ImportError::io(&directory))?;
         for entry in entries {
             let entry = entry.map_err(ImportError::io(&directory))?;
-            // A link may lead anywhere, also back.
+            // Not links, which may lead anywhere, even back.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) && open.len() < MOST {
                 open.push((entry.path(), depth + 1));
             }
@@ -91,7 +90,7 @@ fn has_metadata(directory: &Path) -> Result<bool, ImportError> {
             read.map_err(ImportError::io(&path))?;
             Ok(is_metadata(&start))
         }
-        // Those of the kernel belong to root.
+        // Traces of the kernel belong to root.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             Err(ImportError::io(&path)(error))
         }
@@ -99,7 +98,7 @@ fn has_metadata(directory: &Path) -> Result<bool, ImportError> {
     }
 }
 
-/// The files of streams of a trace, in order of their names.
+/// The stream files of a trace, in order of their names.
 pub(super) fn streams(directory: &Path) -> Result<Vec<PathBuf>, ImportError> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).map_err(ImportError::io(directory))? {

@@ -8,7 +8,7 @@ use super::syscalls::Numbers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Places of what the head of a packet says.
+/// Places for what the head of a packet says.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HeadPlaces {
     pub(crate) magic: Option<Number>,
@@ -17,11 +17,11 @@ pub(crate) struct HeadPlaces {
     pub(crate) instance: Option<Number>,
 }
 
-/// Places of what the context of a packet says.
+/// Places for what the context of a packet says.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ContextPlaces {
     pub(crate) begin: Option<Number>,
-    /// Bits with events, and bits of all.
+    /// Bits with events, and all bits.
     pub(crate) content: Option<Number>,
     pub(crate) size: Option<Number>,
     pub(crate) discarded: Option<Number>,
@@ -38,7 +38,7 @@ pub(crate) struct EventLayout {
     pub(crate) meaning: Option<Meaning>,
     /// The thread that ran when it was recorded.
     pub(crate) by: Option<Number>,
-    /// A process and a thread of it, as the recorder saw them.
+    /// A process and one of its threads, as the recorder saw them.
     pub(crate) member: Option<(Number, Number)>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct StreamLayout {
     pub(crate) header: Range<u32>,
     /// Whether its events have times.
     pub(crate) timed: bool,
-    /// The CPU by the context of each event.
+    /// The CPU, from the context of each event.
     pub(crate) cpu: Option<Number>,
     /// By number.
     events: Vec<(u64, EventLayout)>,
@@ -91,7 +91,7 @@ const EVENT_CONTEXT: &str = "event.context";
 const EVENT_FIELDS: &str = "event.fields";
 
 impl Layout {
-    /// Turns what the metadata says into steps; otherwise says what is not supported.
+    /// Turns the metadata into steps; the error says what is not supported.
     pub(crate) fn of(metadata: &Metadata) -> Result<Self, String> {
         let mut compiler = Compiler::new(metadata.big);
         let header = compiler.root(PACKET_HEADER, metadata.packet_header.as_ref())?;

@@ -1,7 +1,7 @@
-//! What an event says of the kernel, by the names of the event and of its fields.
+//! What an event says about the kernel, from the names of the event and of its fields.
 //!
-//! LTTng puts the subsystem before some names (`irq_softirq_entry`, `x86_irq_vectors_..`), perf before
-//! all, with a colon. LTTng calls threads `tid`, and processes `pid`.
+//! LTTng puts the subsystem before some names (`irq_softirq_entry`, `x86_irq_vectors_..`). perf
+//! puts it before all names, with a colon. LTTng calls threads `tid`, and processes `pid`.
 
 use super::code::{Chars, Number, State};
 use super::compile::{Compiler, Scope, field};
@@ -52,7 +52,7 @@ pub(crate) enum Meaning {
         number: Called,
         returned: bool,
     },
-    /// A thread that there was when the recording began.
+    /// A thread that existed when the recording began.
     Thread {
         pid: Number,
         process: Option<Number>,
@@ -62,12 +62,12 @@ pub(crate) enum Meaning {
     },
 }
 
-/// What tells the number of a system call.
+/// What gives the number of a system call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Called {
     /// The name of the event.
     Named(u32),
-    /// A field; negative where a tracer had cancelled the call.
+    /// A field; negative if a tracer cancelled the call.
     Field(Number),
 }
 
@@ -103,13 +103,13 @@ pub(crate) struct Finder<'a> {
 }
 
 impl<'a> Finder<'a> {
-    /// Finds fields of a type that is known.
+    /// Finds fields of a known type.
     pub(crate) fn of(compiler: &'a mut Compiler, root: &str) -> Self {
         let fields = compiler.fields_of(root);
         Self { compiler, fields }
     }
 
-    /// The first of these fields that is there.
+    /// The first of these fields that exists.
     pub(crate) fn number(&mut self, names: &[&str]) -> Option<Number> {
         let found = names.iter().find_map(|name| field(&self.fields, name))?;
         self.compiler.number(found).map(|(place, _)| place)
@@ -120,12 +120,12 @@ impl<'a> Finder<'a> {
         self.compiler.text(found)
     }
 
-    /// The same, where an event is nothing without it.
+    /// The same for a field without which the event is of no use.
     fn need(&mut self, names: &[&str]) -> Result<Number, Mute> {
         self.number(names).ok_or(Mute::Lacking)
     }
 
-    /// What an event with these fields says, by the kernel's name of it.
+    /// What an event with these fields says, given the kernel's name for it.
     pub(crate) fn meaning(&mut self, name: &str, numbers: &Numbers) -> Result<Meaning, Mute> {
         if let Some((function, returned)) = syscalls::function(name) {
             let number = match numbers.number(function) {
@@ -199,7 +199,7 @@ impl<'a> Finder<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'a> {
     pub(crate) state: &'a State,
-    /// What the texts are in.
+    /// The bytes that the texts are in.
     pub(crate) bytes: &'a [u8],
 }
 
@@ -208,7 +208,7 @@ impl<'a> Fields<'a> {
         self.state.numbers[place as usize]
     }
 
-    /// Numbers of threads and CPUs are never negative.
+    /// Thread and CPU numbers are never negative.
     pub(crate) fn pid(&self, place: Number) -> Pid {
         Pid::new(self.number(place) as u32)
     }
@@ -228,7 +228,7 @@ impl<'a> Fields<'a> {
         Some(event::comm(self.text(place?)))
     }
 
-    /// The event for the timeline; `None` if it says something of threads only.
+    /// The event for the timeline; `None` if it only describes a thread.
     pub(crate) fn event(&self, meaning: &Meaning) -> Option<Event<'a>> {
         let enter = |handler| Event::Enter { handler, name: &[] };
         let leave = |handler| Event::Leave { handler };

@@ -8,7 +8,7 @@ use crate::import::error::ImportError;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Most classes of streams: LTTng has one for each channel.
+/// Limit on the classes of streams: LTTng has one for each channel.
 const MOST_STREAMS: usize = 1 << 10;
 
 /// A clock.
@@ -39,11 +39,11 @@ pub(crate) struct EventClass {
 /// All that the metadata says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Metadata {
-    /// Whether numbers are big-endian where they do not say otherwise.
+    /// Whether numbers are big-endian unless they say otherwise.
     pub(crate) big: bool,
     pub(crate) uuid: Option<[u8; 16]>,
     pub(crate) packet_header: Option<Type>,
-    /// Facts of the machine and the tracer.
+    /// Facts about the machine and the tracer.
     pub(crate) facts: BTreeMap<String, String>,
     pub(crate) clocks: Vec<Clock>,
     pub(crate) streams: BTreeMap<u64, StreamClass>,
@@ -51,7 +51,7 @@ pub(crate) struct Metadata {
     pub(crate) events: BTreeMap<u64, Vec<EventClass>>,
 }
 
-/// What stands in a block.
+/// An entry of a block.
 enum Entry {
     Value(Value),
     Type(Type),
@@ -123,7 +123,7 @@ impl Metadata {
         }
     }
 
-    /// A fact by the first of these names that there is.
+    /// A fact by the first of these names that is present.
     pub(crate) fn fact(&self, names: &[&str]) -> Option<&str> {
         let mut facts = names.iter().filter_map(|name| self.facts.get(*name));
         facts.next().map(String::as_str)

@@ -17,11 +17,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// Events between two looks at the stop flag.
+/// Events between two checks of the stop flag.
 const LOOK: u64 = 1 << 14;
-/// Most files of streams: 8192 CPUs with two channels of four files each.
+/// Limit on the stream files: 8192 CPUs with two channels of four files each.
 const MOST_FILES: usize = 1 << 16;
-/// Most streams of one CPU, which are read side by side: LTTng makes one of each channel.
+/// Limit on the streams of one CPU, which are read side by side: LTTng has one for each channel.
 const MOST_BESIDE: usize = 256;
 
 /// A CTF trace that has been read.
@@ -32,7 +32,7 @@ pub(crate) struct Read {
     pub(crate) tracer: Option<String>,
     /// When the session was created, in RFC 3339.
     pub(crate) started: Option<String>,
-    /// The program that left out what it knew of lost events.
+    /// The program that dropped the records of lost events.
     pub(crate) hides_losses: Option<&'static str>,
     /// What the trace lacks.
     pub(crate) losses: Ledger,
@@ -77,7 +77,7 @@ pub(crate) fn read(
     reader.finish(out, stopped, settle)
 }
 
-/// Files of one CPU: each entry is a stream, of one file or several.
+/// Files of one CPU. Each entry is a stream, of one file or several.
 type Group = Vec<VecDeque<PathBuf>>;
 
 struct Reader<'a> {
@@ -91,11 +91,11 @@ struct Reader<'a> {
     bytes: u64,
     done: u64,
     events: u64,
-    /// Events that say something of threads only.
+    /// Events that only describe threads.
     noted: u64,
-    /// Events of which no CPU is known.
+    /// Events whose CPU is not known.
     unplaced: u64,
-    /// Gaps of which no CPU is known, and the events in them as far as they were counted.
+    /// Gaps whose CPU is not known, and the events lost in them, as far as they were counted.
     unplaced_gaps: u64,
     unplaced_lost: u64,
     /// Files that end within a packet.
@@ -103,7 +103,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The files by CPU.
+    /// Groups the files by CPU.
     fn groups(&mut self) -> Result<Vec<Group>, ImportError> {
         let files = streams(self.directory)?;
         if files.len() > MOST_FILES {
@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
         for (identity, file) in known {
             let same = |of: Identity| {
                 let key = |of: Identity| (of.cpu, of.class, of.instance);
-                // Packets that are numbered go on in the next file.
+                // A stream with numbered packets continues in the next file.
                 key(of) == key(identity) && of.sequence < identity.sequence
             };
             let goes_on = last.replace(identity).is_some_and(same);
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
         Stream::open(self.layout, self.metadata.uuid, losses, files)
     }
 
-    /// Takes the streams of one CPU in order of time; whether it was stopped.
+    /// Takes the events of one CPU in order of time; returns whether the user stopped the import.
     fn group(&mut self, group: Group) -> Result<bool, ImportError> {
         if group.len() > MOST_BESIDE {
             return Err(self.lacks(
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
         }
         while !streams.is_empty() {
             let times = streams.iter().map(Stream::time).enumerate();
-            // The first of those that are equal.
+            // Of equal times, the first.
             let earliest = times.min_by_key(|(_, time)| *time).map_or(0, |(at, _)| at);
             let stream = &mut streams[earliest];
             self.take(stream)?;
@@ -244,7 +244,7 @@ impl<'a> Reader<'a> {
         };
         let by = event.by.map(|place| fields.pid(place));
         if let Some((process, thread)) = event.member {
-            // In a PID namespace perf and the tracepoint number threads differently.
+            // In a PID namespace, perf and the tracepoints number threads differently.
             let (process, thread) = (fields.pid(process), fields.pid(thread));
             if by == Some(thread) {
                 self.people.member(thread, process);
@@ -272,9 +272,9 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Notes a thread that there was when the recording began.
+    /// Notes a thread that existed when the recording began.
     fn note(&mut self, meaning: &Meaning, fields: Fields<'_>) {
-        /// The number of kernel threads (`LTTNG_KERNEL_THREAD`).
+        /// The type of kernel threads (`LTTNG_KERNEL_THREAD`).
         const KERNEL_THREAD: u64 = 1;
         let Meaning::Thread {
             pid,
@@ -359,7 +359,7 @@ impl<'a> Reader<'a> {
             summary,
             machine: machine(metadata, self.layout),
             tracer: tracer(metadata),
-            // It passes over the records of lost events.
+            // It drops the records of lost events.
             hides_losses: metadata.is_of_perf().then_some("perf data convert"),
             started: metadata.fact(&["trace_creation_datetime"]).and_then(date),
             losses,
@@ -367,8 +367,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A time of the trace in nanoseconds. The clock's offset leads to the time of day, which programs do
-/// not count from: it is left out.
+/// A time of the trace in nanoseconds. The clock's offset to the time of day is left out, because
+/// programs do not count from there.
 #[inline]
 fn nanoseconds(counts: u64, clock: Option<&Clock>) -> u64 {
     const SECOND: u64 = 1_000_000_000;
@@ -381,7 +381,7 @@ fn nanoseconds(counts: u64, clock: Option<&Clock>) -> u64 {
     }
 }
 
-/// What the metadata says of the machine.
+/// What the metadata says about the machine.
 fn machine(metadata: &Metadata, layout: &Layout) -> Machine {
     let clock = layout.clock.as_ref();
     let fact = |names: &[&str]| metadata.fact(names).unwrap_or_default().to_owned();
@@ -434,7 +434,7 @@ fn tracer(metadata: &Metadata) -> Option<String> {
     let name = metadata.fact(&["tracer_name"])?;
     let numbers = ["tracer_major", "tracer_minor", "tracer_patchlevel"];
     let numbers: Vec<&str> = numbers.iter().filter_map(|n| metadata.fact(&[n])).collect();
-    // perf's is the version of the tool.
+    // For perf, it is the version of the tool.
     let version = match (numbers.is_empty(), name) {
         (true, "perf") => metadata.fact(&["version"]).unwrap_or_default().to_owned(),
         _ => numbers.join("."),

@@ -11,8 +11,8 @@ const LARGEST_ALIGN: i128 = 1 << 20;
 const LARGEST_FLOAT: i128 = 128;
 
 impl Declarer<'_> {
-    /// Attributes up to the brace: `KEY = VALUE;`. `take` says whether it used one; others are passed
-    /// over.
+    /// Attributes up to the closing brace: `KEY = VALUE;`. `take` says whether it used one; others
+    /// are skipped.
     pub(super) fn attributes(
         &mut self,
         mut take: impl FnMut(&mut Self, &str) -> Result<bool, Fault>,
@@ -107,7 +107,7 @@ impl Declarer<'_> {
 
     fn order(&mut self) -> Result<Order, Fault> {
         match self.words.take()? {
-            // perf writes `unknown` where it never learnt it, in a trace without streams.
+            // perf writes `unknown` if it never learnt the order, in a trace without streams.
             Word::Name("native" | "unknown") => Ok(Order::Native),
             Word::Name("le") => Ok(Order::Little),
             Word::Name("be" | "network") => Ok(Order::Big),
@@ -127,7 +127,7 @@ impl Declarer<'_> {
     }
 }
 
-/// The alignment where none is declared.
+/// The alignment if none is declared.
 fn usual_align(size: u32) -> u64 {
     if size % 8 == 0 { 8 } else { 1 }
 }

@@ -1,4 +1,4 @@
-//! The packets and events of a stream, one after the other.
+//! The packets and events of a stream in order.
 
 use super::code::{Code, Halt, State, View};
 use super::layout::{EventLayout, Layout, StreamLayout};
@@ -8,30 +8,30 @@ use crate::import::error::ImportError;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-/// First number of each packet.
+/// Magic number of each packet.
 const MAGIC: u64 = 0xC1FC_1FC1;
 
-/// Bits that have room for each event that is used: where a packet has more left, none was lost for
-/// want of them. The longest, a switch, has some 75 bytes without contexts.
+/// Room, in bits, for any event that is used: while a packet has more left than this, no event was
+/// lost for lack of room. The longest event, a switch, has some 75 bytes without contexts.
 const LEAST_ROOM: u64 = 256 * 8;
 
 /// What comes next in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// An event, which the stream tells of.
+    /// An event, which [`Stream::event`] gives.
     Event,
-    /// So many events were lost here, or an unknown number.
+    /// This many events were lost here, or an unknown number.
     Lost(Option<u64>),
     End,
 }
 
-/// Where events were lost that a packet counts.
+/// Where a packet lost the events that it counts as lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Losses {
-    /// At its end: LTTng closes a packet when there is room for the next one again. Short events may
-    /// still get in after those that were lost.
+    /// At its end: LTTng closes a packet once there is room for the next one again. Short events
+    /// may still get in after the lost ones.
     AtEnd,
-    /// Somewhere since the end of the packet before it.
+    /// Somewhere since the end of the previous packet.
     Somewhere,
 }
 
@@ -43,10 +43,10 @@ struct Packet<'l> {
     at: u64,
     /// Its bits with events, as far as the file has them.
     content: u64,
-    /// Whether the file ends before it does.
+    /// Whether the file ends before the packet does.
     cut: bool,
     cpu: Option<u32>,
-    /// What was lost up to its end, and the bit from which on something may be missing before each
+    /// Events lost up to its end, and the bit after which something may be missing before each
     /// event.
     lost: Option<(Option<u64>, u64)>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Stream<'l> {
     uuid: Option<[u8; 16]>,
     losses: Losses,
     window: Window,
-    /// Files that go on where this one ends.
+    /// Files that continue this one.
     rest: VecDeque<PathBuf>,
     /// Where the next packet begins in the file.
     next: u64,
@@ -70,11 +70,11 @@ pub(crate) struct Stream<'l> {
     /// Events lost so far, and the number of the last packet.
     discarded: Option<u64>,
     sequence: Option<u64>,
-    /// Whether it was told that something may be missing before the next event.
+    /// Whether the caller knows that something may be missing before the next event.
     doubted: bool,
     /// Bits of the longest event so far.
     longest: u64,
-    /// What was lost before the first event of the packet.
+    /// Events lost before the first event of the packet.
     before: Option<Option<u64>>,
     /// Bytes of the files that are done.
     done: u64,
@@ -82,13 +82,13 @@ pub(crate) struct Stream<'l> {
     pub(crate) cut: u64,
 }
 
-/// What a file says of its stream.
+/// What a file says about its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Identity {
     pub(crate) cpu: Option<u32>,
     pub(crate) class: u64,
     pub(crate) instance: Option<u64>,
-    /// Number and begin of its first packet.
+    /// Number and start of its first packet.
     pub(crate) sequence: Option<u64>,
     pub(crate) begin: Option<u64>,
 }
@@ -141,7 +141,7 @@ impl<'l> Stream<'l> {
         }))
     }
 
-    /// Goes to what comes next.
+    /// Advances to what comes next.
     #[inline]
     pub(crate) fn step(&mut self) -> Result<Next, ImportError> {
         loop {
@@ -232,8 +232,8 @@ impl<'l> Stream<'l> {
         }
     }
 
-    /// Reads what begins here, with as many bytes as it needs. After a failure, the place is where it
-    /// began.
+    /// Reads what begins here, and fetches as many bytes as that needs. After a failure, the
+    /// position and the clock are as before.
     fn attempt<T>(
         &mut self,
         packet: u64,
@@ -265,7 +265,7 @@ impl<'l> Stream<'l> {
         }
     }
 
-    /// Goes to the next packet that the files have; false if there is none.
+    /// Goes to the next packet in the files; false if there is none.
     fn open_packet(&mut self) -> Result<bool, ImportError> {
         loop {
             if let Some(class) = self.head()? {
@@ -300,7 +300,7 @@ impl<'l> Stream<'l> {
         }
         self.check(at)?;
         let id = self.state.number(layout.places.stream).unwrap_or(0);
-        // Without numbers there is one class only.
+        // Without numbers, there is only one class.
         let only = layout.streams.values().next();
         let only = only.filter(|_| layout.places.stream.is_none() && layout.streams.len() == 1);
         let Some(class) = layout.streams.get(&id).or(only) else {
@@ -317,10 +317,10 @@ impl<'l> Stream<'l> {
         }
     }
 
-    /// A packet whose head cannot be read.
+    /// Handles a packet whose head cannot be read.
     fn no_head(&mut self, halt: Halt) -> Result<Option<&'l StreamLayout>, ImportError> {
         match halt {
-            // All but the head of the last packet is there.
+            // The file ends within the head of its last packet.
             Halt::Short => {
                 self.cut += 1;
                 self.next = self.window.length();
@@ -330,7 +330,7 @@ impl<'l> Stream<'l> {
         }
     }
 
-    /// Whether this is a packet, of this trace.
+    /// Checks that this is a packet, and one of this trace.
     fn check(&self, at: u64) -> Result<(), ImportError> {
         let places = self.layout.places;
         let magic = self.state.number(places.magic);
@@ -398,7 +398,7 @@ impl<'l> Stream<'l> {
         Ok(())
     }
 
-    /// How many events were lost by the count of a packet. Also notes whether packets are missing
+    /// How many events were lost, by the count in a packet. Also notes whether packets are missing
     /// before it.
     fn lost(&mut self, discarded: Option<u64>, sequence: Option<u64>) -> Option<u64> {
         let before = std::mem::replace(&mut self.sequence, sequence);

@@ -1,14 +1,15 @@
-//! System calls in LTTng's traces, where each has events of its own, named after the kernel's
+//! System calls in LTTng's traces, where each call has events of its own, named after the kernel's
 //! function.
 //!
-//! The trace does not say of which architecture the numbers are, so the calls that it declares tell.
+//! The trace does not name the architecture of the numbers, so it is inferred from the calls that
+//! the trace declares.
 //!
 //! Source: the lists of system calls of lttng-modules 2.13 for kernels 4.4 (arm64) and 5.12 (x86-64).
 
 use super::metadata::Metadata;
 use syscalls::{aarch64, x86_64};
 
-/// Functions with other names than their calls.
+/// Functions whose names differ from those of their calls.
 const RENAMED: [(&str, &str); 8] = [
     ("newstat", "stat"),
     ("newlstat", "lstat"),
@@ -19,10 +20,10 @@ const RENAMED: [(&str, &str); 8] = [
     ("newfstatat", "fstatat"),
     ("fadvise64_64", "fadvise64"),
 ];
-/// A trace that declares as many events of calls was recorded with all of them.
+/// A trace that declares this many system call events was recorded with all of them.
 const ALL: usize = 200;
 
-/// Whose numbers system calls have.
+/// The architecture that numbers the system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Architecture {
     X86_64,
@@ -44,7 +45,7 @@ impl Architecture {
     }
 }
 
-/// The function of an event, and whether it says that the call returned.
+/// The function that an event names, and whether the call returned.
 pub(crate) fn function(event: &str) -> Option<(&str, bool)> {
     let (rest, returned) = match event.strip_prefix("syscall_entry_") {
         Some(rest) => (rest, false),
@@ -57,7 +58,7 @@ pub(crate) fn function(event: &str) -> Option<(&str, bool)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Numbers {
     architecture: Architecture,
-    /// Whether the trace declares a call at all, and whether the calls tell the architecture.
+    /// Whether the trace declares any call, and whether the calls show the architecture.
     any: bool,
     certain: bool,
 }
@@ -72,7 +73,7 @@ impl Numbers {
                 && number(Architecture::Aarch64, function).is_none()
         });
         let is_x86 = only_x86 || events().any(|event| event.starts_with("x86_"));
-        // Hardly a call is of aarch64 alone.
+        // Almost no call exists on aarch64 alone.
         let is_aarch64 = !is_x86 && functions().count() >= ALL;
         Self {
             architecture: match is_aarch64 {
@@ -89,7 +90,7 @@ impl Numbers {
         self.architecture.number(function)
     }
 
-    /// Whose numbers they are, as `uname -m` says it; `None` if the trace declares no calls.
+    /// The architecture of the numbers, as in `uname -m`; `None` if the trace declares no calls.
     pub(crate) fn architecture(&self) -> Option<&'static str> {
         self.any.then_some(match self.architecture {
             Architecture::X86_64 => "x86_64",
@@ -97,7 +98,7 @@ impl Numbers {
         })
     }
 
-    /// Whether the architecture is one of several that the trace may be of.
+    /// Whether the trace may also be of another architecture.
     pub(crate) fn guessed(&self) -> bool {
         self.any && !self.certain
     }
@@ -156,7 +157,7 @@ mod tests {
         assert_eq!(found(&x86), (Some("x86_64"), false));
         let vectors = [&common[..], &["x86_irq_vectors_local_timer_entry"]].concat();
         assert_eq!(found(&vectors), (Some("x86_64"), false));
-        // What aarch64 has, all of it.
+        // All calls of aarch64.
         let all: Vec<String> = (0..300)
             .filter_map(aarch64::Sysno::new)
             .map(|call| format!("syscall_entry_{}", call.name()))

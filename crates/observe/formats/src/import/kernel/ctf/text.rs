@@ -7,17 +7,17 @@ use std::path::Path;
 
 /// Longest metadata. LTTng's descriptions of all events of a kernel have about a megabyte.
 const LONGEST: u64 = 64 << 20;
-/// First number of each packet of metadata.
+/// Magic number of each packet of metadata.
 const MAGIC: u32 = 0x75D1_1D57;
 /// Bytes of a packet's head: magic, UUID, checksum, content size, packet size, then one byte each for
 /// compression, encryption, checksum scheme, major and minor version.
 const HEAD: usize = 37;
-/// What metadata without packets begins with; the digits after it are in the block `trace` too.
+/// The start of metadata without packets; the digits after it are also in the block `trace`.
 const SIGNATURE: &[u8] = b"/* CTF 1";
-/// What the metadata of CTF 2 begins with: records of JSON.
+/// The start of the metadata of CTF 2: records of JSON.
 const SEPARATOR: u8 = 0x1e;
 
-/// Whether a file may start like this.
+/// Whether metadata may start like this.
 pub(crate) fn is_metadata(start: &[u8]) -> bool {
     start.starts_with(SIGNATURE) || is_packet(start).is_some() || is_second(start)
 }
@@ -28,7 +28,7 @@ fn is_second(start: &[u8]) -> bool {
     start.trim_ascii_start().starts_with(b"{")
 }
 
-/// Whether a packet begins here, and if so, whether it is of a little-endian machine.
+/// Whether a packet is of a little-endian machine; `None` if no packet begins here.
 fn is_packet(bytes: &[u8]) -> Option<bool> {
     match bytes.first_chunk::<4>() {
         Some(magic) if u32::from_le_bytes(*magic) == MAGIC => Some(true),
@@ -72,7 +72,7 @@ pub(crate) fn read(path: &Path) -> Result<String, ImportError> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// What the packets hold; otherwise why not, and at which byte if it is damaged.
+/// What the packets hold; otherwise why they cannot be read, and at which byte if one is damaged.
 fn unpacked<const LE: bool>(bytes: &[u8]) -> Result<Vec<u8>, (Option<u64>, &'static str)> {
     let (mut text, mut at) = (Vec::new(), 0);
     while at < bytes.len() {
@@ -81,7 +81,7 @@ fn unpacked<const LE: bool>(bytes: &[u8]) -> Result<Vec<u8>, (Option<u64>, &'sta
         let (Some(head), true) = (packet.get(..HEAD), is_packet(packet) == Some(LE)) else {
             return damaged("no packet of metadata is here");
         };
-        // Read as a number of two bytes, so that both must be zero.
+        // Read compression and encryption as one number: both must be zero.
         if read_u16::<LE>(head, 32) != Some(0) {
             return Err((None, "its metadata is compressed or encrypted"));
         }

@@ -24,7 +24,7 @@ pub(crate) struct Int {
     pub(crate) align: u64,
     pub(crate) signed: bool,
     pub(crate) order: Order,
-    /// The clock that it is a stamp of.
+    /// The clock whose stamp it is.
     pub(crate) clock: Option<Rc<str>>,
 }
 
@@ -32,11 +32,12 @@ pub(crate) struct Int {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Enum {
     pub(crate) container: Int,
-    /// First and last numbers that a name has, by [`bare`] names.
+    /// The ranges that a name stands for, by [`bare`] name.
     pub(crate) ranges: HashMap<String, Vec<(i128, i128)>>,
 }
 
-/// A name without the underscore that writers put before it, lest it be a word of the language.
+/// A name without the underscore that writers put before it to set it apart from words of the
+/// language.
 pub(crate) fn bare(name: &str) -> &str {
     name.strip_prefix('_').unwrap_or(name)
 }
@@ -61,7 +62,7 @@ pub(crate) struct Variant {
     pub(crate) depth: u32,
 }
 
-/// How many elements follow each other.
+/// How many elements there are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
     Fixed(u64),
@@ -92,7 +93,7 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    /// The integer, or that of an enumeration.
+    /// The integer itself, or that of an enumeration.
     pub(crate) fn int(&self) -> Option<&Int> {
         match self {
             Self::Int(int) => Some(int),
@@ -101,7 +102,7 @@ impl Type {
         }
     }
 
-    /// The bits of which its place is a multiple.
+    /// Its position is a multiple of this many bits.
     pub(crate) fn align(&self) -> u64 {
         match self {
             Self::Int(int) => int.align,
@@ -109,13 +110,13 @@ impl Type {
             Self::Text => 8,
             Self::Enum(of) => of.container.align,
             Self::Struct(of) => of.align,
-            // Only what is chosen is aligned.
+            // Only the chosen option is aligned.
             Self::Variant(_) => 1,
             Self::Row(of) => of.element.align(),
         }
     }
 
-    /// Levels of types in each other.
+    /// Levels of types nested in it.
     pub(crate) fn depth(&self) -> u32 {
         match self {
             Self::Int(_) | Self::Float(..) | Self::Text | Self::Enum(_) => 0,

@@ -1,4 +1,4 @@
-//! A part of a stream file: what is read is bounded whatever its packets claim.
+//! The part of a stream file that is in memory: it is bounded, whatever the packets claim.
 
 use crate::import::error::ImportError;
 use idlewave_sys::files;
@@ -7,11 +7,12 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes that are read at once.
+/// Bytes read at once.
 const PIECE: usize = 256 << 10;
-/// Most bytes of one event. Those of the kernel have kilobytes, and up to 256 files are read side by side.
+/// Limit on the bytes of one event. The kernel's have kilobytes, and up to 256 files are read side
+/// by side.
 const LONGEST: usize = 1 << 20;
-/// Most bytes of a file, which may have holes: so places in bits do not overflow.
+/// Limit on the bytes of a file, which may have holes, so that positions in bits do not overflow.
 const MOST: u64 = 1 << 60;
 
 /// A file, and some of its bytes.
@@ -46,7 +47,7 @@ impl Window {
         self.length
     }
 
-    /// The bytes that are there from a place on.
+    /// The bytes in memory from a position on.
     #[inline]
     pub(crate) fn from(&self, place: u64) -> &[u8] {
         let passed = place.checked_sub(self.at);
@@ -55,7 +56,7 @@ impl Window {
         bytes.unwrap_or_default()
     }
 
-    /// Reads on, and forgets what is before a place. Whether there was more.
+    /// Reads on, and drops what comes before a position. Returns whether there was more.
     pub(crate) fn more(&mut self, place: u64) -> Result<bool, ImportError> {
         let end = self.at + self.bytes.len() as u64;
         if place >= end || place < self.at {

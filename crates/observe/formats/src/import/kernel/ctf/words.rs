@@ -38,7 +38,7 @@ const SIGNS: &[&str] = &[
     "-",
 ];
 
-/// The words of a text, with one looked at ahead.
+/// The words of a text, with one word of lookahead.
 pub(crate) struct Words<'t> {
     text: &'t str,
     at: usize,
@@ -61,7 +61,7 @@ impl<'t> Words<'t> {
         Ok(words)
     }
 
-    /// The next word, which stays.
+    /// The next word, without taking it.
     pub(crate) fn peek(&self) -> &Word<'t> {
         &self.next
     }
@@ -74,7 +74,7 @@ impl<'t> Words<'t> {
         })
     }
 
-    /// The next word.
+    /// Takes the next word.
     pub(crate) fn take(&mut self) -> Result<Word<'t>, Fault> {
         self.pass_space()?;
         self.next_line = self.line;
@@ -100,7 +100,7 @@ impl<'t> Words<'t> {
         Ok(is_next)
     }
 
-    /// This sign must be next.
+    /// Takes this sign, which must be next.
     pub(crate) fn expect(&mut self, sign: &str) -> Result<(), Fault> {
         match self.sign(sign)? {
             true => Ok(()),
@@ -108,7 +108,7 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// A name must be next.
+    /// Takes a name, which must be next.
     pub(crate) fn any_name(&mut self) -> Result<&'t str, Fault> {
         match self.next {
             Word::Name(name) => {
@@ -119,7 +119,7 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// A number must be next, perhaps with a sign before it.
+    /// Takes a number, which must be next, perhaps with a sign before it.
     pub(crate) fn number(&mut self) -> Result<i128, Fault> {
         let minus = self.sign("-")?;
         if !minus {
@@ -197,7 +197,7 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// Decimal, `0x..`, `0b..`, or `0..` in octal; a suffix as in C says nothing.
+    /// Decimal, `0x..`, `0b..`, or `0..` in octal; a suffix as in C is ignored.
     fn read_number(&mut self) -> Result<Word<'t>, Fault> {
         let rest = self.rest();
         let of_number = |c: char| c.is_ascii_alphanumeric();

@@ -75,7 +75,7 @@ fn chosen(clocks: &str) -> String {
     inside.map_or(clocks, |(clock, _)| clock).to_owned()
 }
 
-/// `per_cpu/cpuN/stats` behind a line `CPU: N`.
+/// `per_cpu/cpuN/stats` after a line `CPU: N`.
 fn stats(text: &str) -> Option<CpuStats> {
     let value = |key: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once(':'));

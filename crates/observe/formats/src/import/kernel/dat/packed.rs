@@ -4,7 +4,7 @@ use super::parts::Packing;
 use std::cell::Cell;
 use std::io::{self, Read};
 
-/// Unpacks a part that must become `outside` bytes.
+/// Unpacks a part that must yield `outside` bytes.
 pub(crate) fn unpack(packing: Packing, bytes: &[u8], outside: u64) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
     let read = unpacker(packing, bytes).and_then(|r| r.take(outside + 1).read_to_end(&mut out));
@@ -28,13 +28,13 @@ fn unpacker<'a>(packing: Packing, bytes: &'a [u8]) -> io::Result<Box<dyn Read + 
     })
 }
 
-/// Longest chunk of sub-buffers, packed and unpacked; trace-cmd makes chunks of ten pages.
+/// Limit on a chunk of sub-buffers, packed and unpacked; trace-cmd makes chunks of ten pages.
 const LONGEST_CHUNK: u64 = 64 << 20;
 
 /// Sub-buffers stored in compressed chunks: a count, then sizes and data of each.
 pub(crate) struct Chunks<'a, R> {
     inner: R,
-    /// Counts what ended before its last chunk.
+    /// Counts CPUs whose data ended before its last chunk.
     cut: &'a Cell<u64>,
     packing: Packing,
     little: bool,
@@ -100,7 +100,7 @@ impl<R: Read> Read for Chunks<'_, R> {
             match self.next_chunk() {
                 Ok(true) => {}
                 Ok(false) => return Ok(0),
-                // What came before is whole.
+                // The chunks before are whole.
                 Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
                     self.cut.set(self.cut.get() + 1);
                     self.left = Some(0);

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Finds them in the file.
+/// Finds the sub-buffers in the file.
 pub(crate) struct DatPages<'a> {
     path: &'a Path,
     extents: &'a [Extent],
@@ -47,7 +47,7 @@ impl PageSource for DatPages<'_> {
         file.seek(SeekFrom::Start(extent.offset))?;
         Ok(Some(match self.packing {
             Packing::Plain => Box::new(file.take(extent.size)),
-            // The chunks say themselves where they end: the size that trace-cmd writes leaves out
+            // The chunks themselves say where they end: the size that trace-cmd writes leaves out
             // the four bytes of their count.
             packing => {
                 let input = BufReader::new(file);

@@ -54,13 +54,13 @@ pub(crate) struct Told {
     pub(crate) guest: bool,
 }
 
-/// A trace.dat, but for its sub-buffers.
+/// A trace.dat without its sub-buffers.
 #[derive(Clone, Debug)]
 pub struct Head {
     /// How to decode the sub-buffers.
     pub(crate) sheet: PageSheet,
     pub(crate) packing: Packing,
-    /// Where they are.
+    /// Where the sub-buffers are.
     pub(crate) extents: Vec<Extent>,
     /// The clock of the stamps: `local` where the file names none.
     pub clock: String,
@@ -72,7 +72,7 @@ pub struct Head {
     pub losses: Ledger,
 }
 
-/// Everything that the two versions store in their own ways.
+/// Everything that the two versions store, each in its own way.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) version: u32,

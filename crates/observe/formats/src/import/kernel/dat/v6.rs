@@ -107,7 +107,7 @@ fn buffer(
     })
 }
 
-/// The extent, if it lies in the file. One that is cut short keeps what there is.
+/// Checks that an extent begins within the file. One that is cut short keeps what there is.
 pub(crate) fn checked(
     input: &Input<'_, File>,
     cpu: Cpu,

@@ -14,9 +14,9 @@ use std::io::Cursor;
 
 /// Flag of a section: compressed.
 const PACKED: u16 = 1;
-/// Most sections of options; a file has a handful. More is a circle.
+/// Limit on the sections of options: a file has a handful, more means a cycle.
 const MOST_SECTIONS: usize = 1 << 10;
-/// Longest section besides sub-buffers: descriptions of some thousand events.
+/// Longest section other than sub-buffers: descriptions of some thousand events.
 const LONGEST: u64 = 256 << 20;
 /// Bytes of one CPU in the option BUFFER.
 const PER_CPU: u64 = 20;
@@ -158,7 +158,7 @@ fn buffer(
     let offset = option.u64()?;
     let name = option.text(256)?;
     let clock = option.text(256)?;
-    // The page that describes the format has no size of sub-buffers here, files have.
+    // The manual page omits the size of sub-buffers here; files have it.
     let page_size = match option.left() % PER_CPU {
         8 => Some(option.u32()?),
         _ => None,

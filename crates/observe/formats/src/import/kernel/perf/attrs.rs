@@ -32,36 +32,37 @@ mod counts {
 
 /// `PERF_TYPE_TRACEPOINT`.
 const TRACEPOINT: u32 = 2;
-/// Flags of an attribute, counted from the first.
+/// Flags of an attribute, by bit number.
 const SAMPLE_ID_ALL: u32 = 18;
 const USE_CLOCKID: u32 = 25;
 /// Shortest attribute: `PERF_ATTR_SIZE_VER0`.
 pub(crate) const SHORTEST: u64 = 64;
 /// Longest attribute; that of Linux 6.18 has 136 bytes.
 pub(crate) const LONGEST: u64 = 4096;
-/// Most attributes: kernels have some thousand tracepoints.
+/// Limit on the attributes: kernels have some thousand tracepoints.
 const MOST: usize = 1 << 16;
-/// Most numbers of events: one for each event and CPU.
+/// Limit on the IDs of events: one for each event and CPU.
 const MOST_IDS: usize = 1 << 22;
 
-/// Where the records of an event have what.
+/// Where each value is in the records of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Whether the payload is the record of a tracepoint.
     pub(crate) tracepoint: bool,
-    /// The clock that was asked for by its number; `None`: the kernel's own.
+    /// The number of the clock that was asked for; `None` is the kernel's own.
     pub(crate) clock: Option<u32>,
-    /// Bytes before the number of the event in a sample, if it has one; likewise below.
+    /// Bytes before the ID of the event in a sample, if it has one; likewise below.
     id: Option<u8>,
     thread: Option<u8>,
     time: Option<u8>,
     cpu: Option<u8>,
-    /// Bytes before the parts that vary in length.
+    /// Bytes before the parts of variable length.
     fixed: u8,
     read: Option<Counts>,
     callchain: bool,
     raw: bool,
-    /// Bytes from the number of the event to the end of other records; likewise for the CPU.
+    /// Bytes from the ID of the event to the end of a record that is no sample; likewise for the
+    /// CPU.
     id_to_end: Option<u8>,
     cpu_to_end: Option<u8>,
 }
@@ -70,9 +71,9 @@ pub(crate) struct Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counts {
     group: bool,
-    /// Numbers that are there once, beyond the count of a group.
+    /// Numbers that occur once, besides the count of a group.
     once: u8,
-    /// Numbers of each event.
+    /// Numbers for each event.
     each: u8,
 }
 
@@ -103,7 +104,7 @@ impl Layout {
     pub(crate) fn of<const LE: bool>(attr: &[u8]) -> Option<Self> {
         let number = |at| read_u64::<LE>(attr, at);
         let (sample, format, flags) = (number(24)?, number(32)?, number(40)?);
-        // The flags are a bit field, which begins at the other end there.
+        // The flags are a bit field, which begins at the other end on big-endian machines.
         let flag = |bit: u32| flags >> (if LE { bit } else { 63 - bit }) & 1 == 1;
         let before = |bit: u64, bits: u64| {
             let place = (sample & bits).count_ones() as u8 * 8;
@@ -152,7 +153,7 @@ impl Layout {
         (process as i32 >= 0 && thread as i32 >= 0).then_some((process, thread))
     }
 
-    /// Payload of a sample, without the bytes that fill it up.
+    /// Payload of a sample, with the bytes that pad it.
     #[inline]
     pub(crate) fn payload<'a, const LE: bool>(&self, body: &'a [u8]) -> Option<&'a [u8]> {
         let mut at = usize::from(self.fixed);
@@ -167,28 +168,30 @@ impl Layout {
         body.get(at + 4..)?.get(..size)
     }
 
-    /// The CPU that another record than a sample is about.
+    /// The CPU of a record that is no sample.
     pub(crate) fn other_cpu<const LE: bool>(&self, body: &[u8]) -> Option<u32> {
         read_u32::<LE>(body, body.len().checked_sub(self.cpu_to_end?.into())?)
     }
 }
 
-/// All attributes, and the numbers under which the kernel recorded their events.
+/// All attributes, and the IDs under which the kernel recorded their events.
 #[derive(Debug, Default)]
 pub(crate) struct Attributes {
     layouts: Vec<Layout>,
     by_id: HashMap<u64, u32>,
-    /// Numbers taken, repeated ones too.
+    /// IDs taken, repeated ones included.
     ids: usize,
-    /// Whether all have the same layout, so that numbers do not matter.
+    /// Whether all have the same layout, so that IDs do not matter.
     same: bool,
-    /// Where the number of an event is in a sample, if all agree on it; likewise at the end of others.
+    /// Where the ID of the event is in a sample, if all agree on it; likewise at the end of other
+    /// records.
     id: Option<u8>,
     id_to_end: Option<u8>,
 }
 
 impl Attributes {
-    /// Reads one, and the numbers of its events; `false` if it is too short or there are too many.
+    /// Reads an attribute, and the IDs of its events; `false` if it is too short or there are too
+    /// many.
     #[must_use]
     pub(crate) fn read<const LE: bool>(&mut self, attr: &[u8], ids: &[u8]) -> bool {
         let Some(layout) = Layout::of::<LE>(attr) else {
@@ -221,7 +224,7 @@ impl Attributes {
         self.layouts.is_empty() || place.is_some()
     }
 
-    /// Layout of a sample; `None` if it is of no known event.
+    /// Layout of a sample; `None` if it belongs to no known event.
     #[inline]
     pub(crate) fn of_sample<const LE: bool>(&self, body: &[u8]) -> Option<&Layout> {
         if self.same {
@@ -230,7 +233,7 @@ impl Attributes {
         self.of_id(read_u64::<LE>(body, self.id?.into())?)
     }
 
-    /// Number of the event that another record than a sample is about.
+    /// ID of the event of a record that is no sample.
     pub(crate) fn other_id<const LE: bool>(&self, body: &[u8]) -> Option<u64> {
         read_u64::<LE>(body, body.len().checked_sub(self.id_to_end?.into())?)
     }
@@ -300,7 +303,7 @@ mod tests {
             [3, 4, 5].map(|n| raw(&told, n)),
             [Some(false), Some(true), None]
         );
-        // Once more with a number elsewhere: then none is found.
+        // With an ID at another position, none is found.
         assert!(told.read::<true>(&with(holds::ID), &id(5)));
         assert!(told.read::<true>(&with(holds::IDENTIFIER), &id(6)));
         assert_eq!([3, 4, 5, 6].map(|n| raw(&told, n)), [None; 4]);

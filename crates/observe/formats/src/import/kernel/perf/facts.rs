@@ -1,7 +1,7 @@
-//! What the header features of a perf.data say of the machine.
+//! What the header features of a perf.data say about the machine.
 //!
 //! Source: tools/perf/Documentation/perf.data-file-format.txt and `tools/perf/util/header.c`, which
-//! differs from the former in the order of the two numbers of CPUs.
+//! differ in the order of the two CPU counts.
 
 use crate::import::error::ImportError;
 use crate::import::kernel::input::Input;
@@ -37,12 +37,12 @@ pub(crate) struct Facts {
     host: HostSheet,
     /// Version of perf.
     pub(crate) version: Option<String>,
-    /// CPUs that the machine may have, and that were online.
+    /// How many CPUs the machine may have, and how many were online.
     cpus: Option<(u32, u32)>,
     cores: Vec<(u32, u32)>,
     siblings: Vec<CpuSet>,
     numa: Vec<(u32, CpuSet)>,
-    /// Number of the clock of the times.
+    /// Number of the clock that the times are from.
     pub(crate) clock: Option<u32>,
 }
 
@@ -64,7 +64,7 @@ impl Facts {
         USED.contains(&feature)
     }
 
-    /// Takes a feature. What cannot be read is not known.
+    /// Takes a feature. What cannot be read stays unknown.
     pub(crate) fn take(&mut self, feature: u32, data: &[u8], little: bool) {
         let mut input = Input::new(Cursor::new(data), Path::new(""), 0, data.len() as u64);
         input.little = little;
@@ -84,7 +84,7 @@ impl Facts {
             NUMA_TOPOLOGY => {
                 for _ in 0..input.u32()?.min(MOST_CPUS) {
                     let node = input.u32()?;
-                    // Memory, all and free.
+                    // Total and free memory.
                     input.skip(16)?;
                     self.numa.extend(cpus(input)?.map(|cpus| (node, cpus)));
                 }
@@ -112,11 +112,11 @@ impl Facts {
         Ok(())
     }
 
-    /// What the manifest says of the machine.
+    /// What the manifest says about the machine.
     pub(crate) fn host(&self) -> HostSheet {
         let mut host = self.host.clone();
         let (possible, online) = self.cpus.unwrap_or((0, 0));
-        // Where some are offline, nothing says which.
+        // If some are offline, nothing says which.
         if possible == online && online < MOST_CPUS {
             host.online = (0..online).map(Cpu::new).collect();
             host.allowed = host.online.clone();
@@ -146,7 +146,7 @@ impl Facts {
     }
 }
 
-/// A text with its length before it, which may be filled up with zeros.
+/// A text after its length, perhaps padded with zeros.
 fn text(input: &mut Data<'_>) -> Result<String, ImportError> {
     let size = input.u32()?;
     let bytes = input.bytes(u64::from(size), LONGEST)?;
@@ -157,7 +157,7 @@ fn text(input: &mut Data<'_>) -> Result<String, ImportError> {
         .collect())
 }
 
-/// A list of CPUs; `None` if it is none.
+/// A list of CPUs; `None` if the text is not one.
 fn cpus(input: &mut Data<'_>) -> Result<Option<CpuSet>, ImportError> {
     Ok(text(input)?.parse().ok())
 }

@@ -1,4 +1,4 @@
-//! What stands before and behind the records of a perf.data.
+//! What comes before and after the records of a perf.data.
 
 use super::attrs::{self, Attributes};
 use super::facts::{self, Facts, TRACING_DATA};
@@ -11,13 +11,13 @@ use std::fs::File;
 use std::io::{Cursor, Read, Seek};
 use std::path::Path;
 
-/// First bytes of a perf.data: as a little-endian machine writes them, as a big-endian one does.
+/// First bytes of a perf.data, as a little-endian machine writes them and as a big-endian one does.
 pub(crate) const MAGIC: [&[u8]; 2] = [b"PERFILE2", b"2ELIFREP"];
-/// Size of the header of what perf wrote into a pipe, which is all header that it has.
+/// Size of the header that perf writes into a pipe, which has no other.
 const PIPE: u64 = 16;
 /// Size of the header of a file.
 const FILE: u64 = 104;
-/// Size of the place and size of a section.
+/// Size of the position and size of a section.
 const SECTION: u64 = 16;
 /// Longest descriptions of events; kernels have a few MiB.
 pub(crate) const LONGEST_TRACING: u64 = 64 << 20;
@@ -46,7 +46,7 @@ pub(crate) struct Tracing {
 }
 
 impl Tracing {
-    /// Reads what perf took from tracefs, in the way of trace.dat.
+    /// Reads what perf took from tracefs, laid out as in a trace.dat.
     pub(crate) fn read(path: &Path, at: u64, data: &[u8]) -> Result<Self, ImportError> {
         let mut input = Input::new(Cursor::new(data), path, at, data.len() as u64);
         input.expect(crate::import::detect::DAT_MAGIC)?;
@@ -80,7 +80,7 @@ pub(crate) struct Head {
     pub(crate) little: bool,
     /// Whether the records describe themselves.
     pub(crate) pipe: bool,
-    /// Where the records begin, and how many bytes they have.
+    /// Where the records begin, and how many bytes they take.
     pub(crate) data: (u64, u64),
     pub(crate) attributes: Attributes,
     pub(crate) facts: Facts,
@@ -118,7 +118,7 @@ impl Head {
         let attr_size = input.u64()?;
         let attributes = Section::read(input)?;
         let data = Section::read(input)?;
-        // Types of events, which perf has not written since 2013.
+        // Event types, which perf has not written since 2013.
         Section::read(input)?;
         let features = [input.u64()?, input.u64()?, input.u64()?, input.u64()?];
         self.attributes(input, attributes, attr_size)?;
@@ -166,7 +166,7 @@ impl Head {
         Ok(())
     }
 
-    /// Adds an attribute with the numbers of its events.
+    /// Adds an attribute with the IDs of its events.
     fn add(&mut self, attr: &[u8], ids: &[u8]) -> bool {
         match self.little {
             true => self.attributes.read::<true>(attr, ids),

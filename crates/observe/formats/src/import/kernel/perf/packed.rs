@@ -1,16 +1,16 @@
 //! Compressed records: pieces of one Zstandard frame, which perf never ends.
 //!
-//! The decoder keeps a window of the last bytes to itself until a frame ends. How many it holds must
-//! be known, because rounds end between the pieces. So each frame begins with filling: blocks of one
-//! repeated byte, as many as the window has bytes. From then on as many bytes come out as go in, the
-//! filling first; filling at the end of the file brings the last bytes out.
+//! The decoder holds back a window of the last bytes until a frame ends. It must be known how many,
+//! because rounds end between pieces. So each frame is begun with filling: blocks of one repeated
+//! byte, as many bytes as the window has. From then on, as many bytes come out as go in, the
+//! filling first. Filling at the end of the file brings out the last bytes.
 //!
 //! Source: RFC 8878, and `tools/perf/util/zstd.c` for what perf writes.
 
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::io;
 
-/// Largest window: what level 22 uses, and what other decoders accept unasked.
+/// Largest window: the one of level 22, and the largest that other decoders accept unasked.
 const LARGEST_WINDOW: usize = 128 << 20;
 /// Size of a block's head.
 const BLOCK_HEAD: usize = 3;
@@ -18,10 +18,10 @@ const BLOCK_HEAD: usize = 3;
 const LARGEST_BLOCK: usize = 128 << 10;
 /// Longest head of a frame.
 const FRAME_HEAD: usize = 18;
-/// Bytes of the checksum behind a frame that has one.
+/// Bytes of the checksum after a frame that has one.
 const CHECKSUM: usize = 4;
 
-/// What was fed and has not been unpacked, and the state of the frame.
+/// Input that has not been unpacked yet, and the state of the frame.
 pub(crate) struct Unpacker {
     decoder: FrameDecoder,
     input: Vec<u8>,
@@ -29,7 +29,7 @@ pub(crate) struct Unpacker {
     done: usize,
     frame: Option<Frame>,
     ended: bool,
-    /// Bytes unpacked, whether they came out or not.
+    /// Bytes unpacked, including those that are held back.
     unpacked: u64,
 }
 
@@ -72,7 +72,7 @@ impl Unpacker {
         self.input.extend_from_slice(piece);
     }
 
-    /// Bytes unpacked so far, whether they came out or not.
+    /// Bytes unpacked so far, including those that are held back.
     pub(crate) fn unpacked(&self) -> u64 {
         self.unpacked
     }
@@ -96,7 +96,7 @@ impl Unpacker {
         decode(&mut self.decoder, block)?;
         self.done += block.len();
         let came = self.collect(out)?;
-        // At its end a frame gives the window too.
+        // The last block of a frame also releases the window.
         let window = if last { frame.window } else { 0 };
         self.unpacked += came.saturating_sub(window) as u64;
         if last {
@@ -105,7 +105,7 @@ impl Unpacker {
         Ok(true)
     }
 
-    /// Gets the last bytes out; how many are left of a piece that was cut short.
+    /// Gets the last bytes out. Returns how many bytes are left of a piece that was cut short.
     pub(crate) fn end(&mut self, out: &mut Vec<u8>) -> Result<usize, String> {
         let mut window = self.frame.map_or(0, |frame| frame.window);
         while window > 0 {
@@ -162,7 +162,8 @@ impl Unpacker {
         decode(&mut self.decoder, &[head[0], head[1], head[2], 0])
     }
 
-    /// Appends what comes out, without the filling; how many bytes came with it.
+    /// Appends what comes out, without the filling. Returns how many bytes came out, with the
+    /// filling.
     fn collect(&mut self, out: &mut Vec<u8>) -> Result<usize, String> {
         let begin = out.len();
         let came = self.decoder.collect_to_writer(&mut *out);
@@ -181,7 +182,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// A frame of blocks as they are, with a window of 1 KiB: head, blocks, checksum if it ends.
+    /// A frame of raw blocks, with a window of 1 KiB: head, blocks, and a checksum if the frame
+    /// ends.
     fn frame(blocks: &[&[u8]], ends: bool) -> Vec<u8> {
         let mut out = b"\x28\xb5\x2f\xfd\x04\0".to_vec();
         for (n, block) in blocks.iter().enumerate() {
@@ -190,13 +192,14 @@ mod tests {
             out.extend(*block);
         }
         if ends {
-            // Not compared.
+            // Not checked.
             out.extend([0; CHECKSUM]);
         }
         out
     }
 
-    /// What comes out of a frame in pieces of some size, and how many bytes were counted by piece.
+    /// What comes out of a frame fed in pieces of this size, and the bytes counted after each
+    /// piece.
     fn unpack(frame: &[u8], size: usize) -> (Vec<u8>, Vec<u64>) {
         let mut unpacker = Unpacker::default();
         let (mut out, mut counted) = (Vec::new(), Vec::new());

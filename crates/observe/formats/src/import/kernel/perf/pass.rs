@@ -33,7 +33,7 @@ pub(crate) const COMPRESSED2: u32 = 83;
 const UNWANTED: u16 = 1 << 15;
 /// Size of `struct id_index_entry`.
 const INDEX_ENTRY: usize = 32;
-/// Most events whose CPU is kept.
+/// Limit on the events whose CPU is kept.
 const MOST_INDEXED: usize = 1 << 22;
 
 /// What was counted on the way.
@@ -43,7 +43,7 @@ pub(crate) struct Counts {
     pub(crate) strays: u64,
     /// Records whose fields do not fit.
     pub(crate) garbled: u64,
-    /// Events lost on CPUs that are not known.
+    /// Events lost on unknown CPUs.
     pub(crate) unplaced: u64,
     /// Times at which the kernel paused an event.
     pub(crate) paused: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Counts {
     pub(crate) one_program: bool,
 }
 
-/// Where events go when they are in order.
+/// Where events go once they are in order.
 pub(crate) struct Sink {
     pub(crate) feed: Feed,
     decoder: Option<Decoder>,
@@ -85,7 +85,7 @@ impl Sink {
         match decoder.decode::<LE>(payload) {
             Decoded::Event(by, event) => {
                 if let (Some(by), Some((process, thread))) = (by, thread) {
-                    // In a PID namespace perf and the tracepoint number threads differently.
+                    // In a PID namespace, perf and the tracepoints number threads differently.
                     if by.get() == thread {
                         self.people.member(by, Pid::new(process));
                     }
@@ -110,9 +110,9 @@ pub(crate) struct Pass {
     rounds: Rounds,
     /// By CPU: losses that no event has followed yet.
     open: BTreeMap<u32, u64>,
-    /// By CPU: losses as they were reported, and as they were counted at the end.
+    /// By CPU: losses that were reported, and losses as counted at the end.
     lost: BTreeMap<u32, (u64, u64)>,
-    /// The CPU of each number of an event.
+    /// The CPU of each event ID.
     cpus: HashMap<u64, u32>,
 }
 
@@ -140,7 +140,7 @@ impl Pass {
         }
     }
 
-    /// Takes a record; one that is not what it should be is counted.
+    /// Takes a record. Malformed ones are counted.
     #[inline]
     pub(crate) fn record<const LE: bool>(&mut self, record: Record<'_>) -> Result<(), ImportError> {
         let body = record.body;
@@ -209,7 +209,7 @@ impl Pass {
         for (cpu, count) in std::mem::take(&mut self.open) {
             self.sink.feed.lose(Cpu::new(cpu), Some(count));
         }
-        // The count at the end has those too that no record could be written for.
+        // The count at the end includes losses for which no record could be written.
         for (&cpu, &(reported, counted)) in &self.lost {
             if counted > reported {
                 let more = counted - reported;
@@ -219,8 +219,8 @@ impl Pass {
         Ok(())
     }
 
-    /// Events were lost before the next one of the same buffer. The time of this record may be later
-    /// than that of the event behind it, whose time was taken before there was room for it.
+    /// Events were lost before the next one of the same buffer. The time of this record may be
+    /// later than that of the event after it, whose time was taken before there was room for it.
     fn lost<const LE: bool>(&mut self, body: &[u8]) -> Option<()> {
         let (id, count) = (read_u64::<LE>(body, 0)?, read_u64::<LE>(body, 8)?);
         let layout = self.attributes.of_id(id);
@@ -279,7 +279,7 @@ impl Pass {
         Some(())
     }
 
-    /// An attribute, as long as it says, and the numbers of its events.
+    /// An attribute, as long as it says, and the IDs of its events.
     fn attribute<const LE: bool>(&mut self, body: &[u8]) -> Option<()> {
         let size = match read_u32::<LE>(body, 4)? {
             0 => super::attrs::SHORTEST as usize,
@@ -289,13 +289,13 @@ impl Pass {
         self.attributes.read::<LE>(attr, ids).then_some(())
     }
 
-    /// A count, then number, index, CPU and thread of each event.
+    /// A count, then ID, index, CPU and thread of each event.
     fn index<const LE: bool>(&mut self, body: &[u8]) -> Option<()> {
         let count = usize::try_from(read_u64::<LE>(body, 0)?).ok()?;
         for entry in body[8..].chunks_exact(INDEX_ENTRY).take(count) {
             let id = read_u64::<LE>(entry, 0)?;
             let (cpu, thread) = (read_u64::<LE>(entry, 16)?, read_u64::<LE>(entry, 24)?);
-            // All threads are -1.
+            // The thread is -1 if all were watched.
             self.counts.one_program |= thread as i64 >= 0;
             let cpu = u32::try_from(cpu).ok().filter(|cpu| *cpu < MOST_CPUS);
             if let (Some(cpu), true) = (cpu, self.cpus.len() < MOST_INDEXED) {

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// Records between two looks at the stop flag.
+/// Records between two checks of the stop flag.
 const LOOK: u64 = 1 << 14;
 
 /// Whether a file may start like this.
@@ -31,7 +31,7 @@ pub(crate) fn is_perf_data(start: &[u8]) -> bool {
 pub(crate) struct Read {
     pub(crate) summary: DecodeSummary,
     pub(crate) machine: Machine,
-    /// Version of perf, if the file tells it.
+    /// Version of perf, if the file gives it.
     pub(crate) version: Option<String>,
     pub(crate) pipe: bool,
     /// What the file lacks.
@@ -72,13 +72,13 @@ pub(crate) fn read(
 #[derive(Default)]
 struct Packed {
     unpacker: Unpacker,
-    /// What was unpacked and is not a whole record yet.
+    /// Unpacked bytes that are no whole record yet.
     bytes: Vec<u8>,
     /// Bytes of the records taken so far.
     taken: u64,
     /// Where rounds ended, in unpacked bytes.
     rounds: VecDeque<u64>,
-    /// Bytes of the last piece that is not whole.
+    /// Bytes left of a last piece that was cut short.
     cut: usize,
 }
 
@@ -91,7 +91,7 @@ struct Reader<'p> {
 }
 
 impl Reader<'_> {
-    /// Takes all records; whether it was stopped.
+    /// Takes all records; returns whether the user stopped the import.
     fn run<const LE: bool>(&mut self, ask: &Ask<'_>) -> Result<bool, ImportError> {
         let mut records = 0_u64;
         while let Some(record) = self.stream.next::<LE>()? {
@@ -131,10 +131,10 @@ impl Reader<'_> {
         Ok(false)
     }
 
-    /// Takes the descriptions behind a record of a pipe.
+    /// Takes the descriptions that follow a record of a pipe.
     fn tracing(&mut self, size: u32) -> Result<(), ImportError> {
         let at = self.stream.at();
-        // Filled up to a multiple of 8.
+        // Padded to a multiple of 8.
         let size = u64::from(size).next_multiple_of(8);
         if let Some(data) = self.stream.data(size, LONGEST_TRACING)? {
             self.describe(&Tracing::read(self.path, at, &data)?);
@@ -147,7 +147,7 @@ impl Reader<'_> {
         self.described = true;
     }
 
-    /// Unpacks what is there, and takes its records.
+    /// Unpacks what was fed, and takes its records.
     fn unpack<const LE: bool>(&mut self) -> Result<(), ImportError> {
         let Some(mut packed) = self.packed.take() else {
             return Ok(());
@@ -279,7 +279,7 @@ impl Reader<'_> {
     }
 }
 
-/// The piece of a Zstandard frame in a record: all of it, or as much as the number before it says.
+/// The piece of a Zstandard frame in a record: all of it, or as much as the size before it says.
 fn piece<const LE: bool>(record: Record<'_>) -> &[u8] {
     match record.kind {
         COMPRESSED2 => {

@@ -1,14 +1,14 @@
 //! Events in order of time.
 //!
-//! perf empties one CPU's buffer after the other, in rounds. What it finds in a round is later than
-//! everything that was there when the round before began, so after each round the events up to the
-//! latest one of the round before can go on (tools/perf/util/ordered-events.c says why).
+//! perf empties one CPU's buffer after another, in rounds. What it finds in a round is later than
+//! everything that was there when the previous round began. So after each round, the events up to
+//! the latest one of the previous round can go on (tools/perf/util/ordered-events.c explains why).
 
 use crate::import::error::ImportError;
 use idlewave_units::Cpu;
 
-/// Most bytes held back. Two rounds of 256 CPUs with perf's usual buffers of 512 KiB; with more, the
-/// earlier half goes on, still in order for each CPU.
+/// Limit on the bytes held back: two rounds of 256 CPUs with perf's usual buffers of 512 KiB.
+/// Beyond it, the earlier half goes on, still in order for each CPU.
 const MOST: usize = 256 << 20;
 
 /// What happened.
@@ -20,7 +20,7 @@ pub(crate) enum What {
         size: u32,
         thread: Option<(u32, u32)>,
     },
-    /// So many events were lost.
+    /// This many events were lost.
     Lost(u64),
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Rounds {
     bytes: Vec<u8>,
     /// Time of the latest event.
     latest: u64,
-    /// The same when the last round ended.
+    /// Time of the latest event when the last round ended.
     before: u64,
     spare: Vec<u8>,
 }
@@ -58,7 +58,7 @@ impl Rounds {
         self.push(time_ns, cpu, What::Event { at, size, thread });
     }
 
-    /// Takes a loss, which comes before an event of the same time if it is taken first.
+    /// Takes a loss. Among equal times, it comes before the events that are taken after it.
     pub(crate) fn lost(&mut self, time_ns: u64, cpu: Cpu, count: u64) {
         self.push(time_ns, cpu, What::Lost(count));
     }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     proptest! {
-        /// perf empties one buffer after the other, at times that rise, and then begins anew.
+        /// perf empties one buffer after another, at rising times, and then starts over.
         #[test]
         fn events_come_out_in_order_and_few_are_held_back(
             gaps in proptest::collection::vec((0..4_u32, 0..5_u64), 0..200),

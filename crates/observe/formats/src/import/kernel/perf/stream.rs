@@ -1,4 +1,4 @@
-//! The records of a perf.data, one after the other.
+//! The records of a perf.data in order.
 
 use crate::import::error::ImportError;
 use idlewave_ftrace::page::{read_u16, read_u32};
@@ -24,7 +24,7 @@ pub(crate) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The record at the start of `bytes`; `None` if it is not all there.
+    /// The record at the start of `bytes`; `None` if it is incomplete.
     ///
     /// # Errors
     /// Its size is less than that of its head.
@@ -52,7 +52,7 @@ pub(crate) struct Stream<'p> {
     buffer: Vec<u8>,
     begin: usize,
     end: usize,
-    /// Place in the file of the byte at `begin`.
+    /// Position in the file of the byte at `begin`.
     at: u64,
     /// Bytes that are not in the buffer yet.
     left: u64,
@@ -61,7 +61,7 @@ pub(crate) struct Stream<'p> {
 }
 
 impl<'p> Stream<'p> {
-    /// Records from the place `at` on, `size` bytes.
+    /// The records in the `size` bytes from `at` on.
     pub(crate) fn new(
         mut file: File,
         path: &'p Path,
@@ -83,7 +83,7 @@ impl<'p> Stream<'p> {
         })
     }
 
-    /// Share of the records that was read.
+    /// Share of the records read so far.
     pub(crate) fn share(&self) -> f64 {
         1.0 - self.left as f64 / self.total.max(1) as f64
     }
@@ -93,7 +93,7 @@ impl<'p> Stream<'p> {
         self.cut
     }
 
-    /// Place in the file of what comes next.
+    /// Position in the file of what comes next.
     pub(crate) fn at(&self) -> u64 {
         self.at
     }
@@ -118,7 +118,8 @@ impl<'p> Stream<'p> {
                 let begin = self.begin;
                 self.begin += size;
                 self.at += size as u64;
-                // Once more, for the lifetime: what is returned must not be borrowed while filling.
+                // Once more, for the lifetime: the returned record must not be borrowed while
+                // filling.
                 return Ok(Record::first::<LE>(&self.buffer[begin..self.end]).unwrap_or(None));
             }
             if !self.fill()? {
@@ -129,7 +130,7 @@ impl<'p> Stream<'p> {
         }
     }
 
-    /// Data that follows the last record; `None` if it is not all there.
+    /// Data that follows the last record; `None` if it is incomplete.
     pub(crate) fn data(&mut self, size: u64, most: u64) -> Result<Option<Vec<u8>>, ImportError> {
         if size > most {
             return Err(self.damaged(format!("a part of {size} bytes is too long")));
@@ -148,7 +149,7 @@ impl<'p> Stream<'p> {
         Ok(Some(data))
     }
 
-    /// Passes over data that follows the last record.
+    /// Skips data that follows the last record.
     pub(crate) fn skip(&mut self, size: u64) -> Result<(), ImportError> {
         let there = (self.end - self.begin) as u64;
         let beyond = size.saturating_sub(there);
@@ -175,7 +176,7 @@ impl<'p> Stream<'p> {
         loop {
             match self.file.read(&mut self.buffer[self.end..most]) {
                 Ok(0) => {
-                    // Fewer bytes than the header says.
+                    // The file has fewer bytes than the header says.
                     self.cut |= self.left > 0;
                     self.left = 0;
                     return Ok(false);

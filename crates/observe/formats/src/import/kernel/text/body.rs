@@ -51,7 +51,7 @@ fn leave(handler: Handler) -> Event<'static> {
     Event::Leave { handler }
 }
 
-/// What stands before and behind `key`.
+/// What comes before and after `key`.
 #[inline]
 fn split<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     // Its last byte, mostly `=`, is rarer than its first.
@@ -77,7 +77,7 @@ fn comm(name: &[u8]) -> Option<Comm> {
 
 /// `NAME:PID [PRIORITY]` and what follows it.
 fn plain(text: &[u8]) -> Option<(Option<Comm>, Pid, &[u8])> {
-    // A name may hold brackets: the last ones are the priority's.
+    // A name may contain brackets: the last ones hold the priority.
     let open = memmem::rfind(text, b" [")?;
     let close = open + memchr::memchr(b']', &text[open..])?;
     let colon = memchr::memrchr(b':', &text[..open])?;
@@ -113,7 +113,7 @@ fn switch(body: &[u8]) -> Option<Event<'static>> {
     })
 }
 
-/// The bits of a state from its letters (`include/trace/events/sched.h`). trace-cmd's plugin knows
+/// The bits of a state from its letters (`include/trace/events/sched.h`). trace-cmd's plugin uses
 /// those of old kernels: its W is the bit that is I today.
 fn state(letters: &[u8]) -> Option<u64> {
     let mut bits = 0;

@@ -1,11 +1,11 @@
-//! What stands before an event: thread, CPU, time and name.
+//! What comes before an event: thread, CPU, time and name.
 
 use idlewave_units::{Cpu, Pid};
 
 /// The parts of a line that is an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head<'a> {
-    /// Name of the thread that ran, as printed: `<...>` where the kernel did not know it.
+    /// Name of the thread that ran, as printed: `<...>` if the kernel did not know it.
     pub(crate) name: &'a [u8],
     /// The thread that ran, if known.
     pub(crate) pid: Option<Pid>,
@@ -13,7 +13,7 @@ pub(crate) struct Head<'a> {
     pub(crate) process: Option<Pid>,
     pub(crate) cpu: Cpu,
     pub(crate) time_ns: u64,
-    /// Digits behind the seconds, at most 9.
+    /// Decimal places of the seconds, at most 9.
     pub(crate) digits: u32,
     /// Whether perf wrote it.
     pub(crate) perf: bool,
@@ -24,8 +24,8 @@ pub(crate) struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// `None` if the line is no event. A thread's name may hold anything, brackets too: the CPU is
-    /// the first number in brackets behind which a time follows.
+    /// `None` if the line is no event. A thread's name may contain anything, even brackets, so the
+    /// CPU is the first number in brackets that is followed by a time.
     pub(crate) fn parse(line: &'a [u8]) -> Option<Self> {
         let mut from = 0;
         loop {
@@ -44,7 +44,7 @@ impl<'a> Head<'a> {
         let rest = spaces(rest.strip_prefix(b"]")?);
         let (time_ns, digits, rest) = match time(rest) {
             Some(time) => time,
-            // Flags like `d..2.` stand before the time.
+            // Flags like `d..2.` come before the time.
             None => {
                 let flags = rest.iter().position(|b| *b == b' ')?;
                 time(spaces(&rest[flags..]))?
@@ -109,7 +109,7 @@ fn pid(text: &[u8]) -> Option<Pid> {
     }
 }
 
-/// Who ran, and whether perf says so.
+/// Who ran, and whether perf wrote the line.
 struct Thread<'a> {
     name: &'a [u8],
     pid: Option<Pid>,
@@ -147,7 +147,7 @@ fn thread(text: &[u8]) -> Option<Thread<'_>> {
             return of_perf(Some(thread), Some(process));
         }
     }
-    // perf writes -1 for a thread that has ended, with its process if it is asked for that too.
+    // perf writes -1 for a thread that has ended, after its process if that is printed too.
     if (word == b"-1" || word.ends_with(b"/-1")) && last > 0 {
         return of_perf(None, None);
     }

@@ -12,7 +12,7 @@ const BLOCK: usize = 1 << 20;
 /// A longer line is damage.
 const LONGEST: usize = 1 << 16;
 
-/// Lines between two looks at the stop flag.
+/// Lines between two checks of the stop flag.
 const LOOK: u64 = 1 << 14;
 
 /// Lines of a file, without their ends.
@@ -52,7 +52,7 @@ impl Lines {
         self.long
     }
 
-    /// Share of the file that was read.
+    /// Share of the file read so far.
     pub(crate) fn share(&self) -> f64 {
         self.done as f64 / self.total.max(self.done).max(1) as f64
     }

@@ -54,8 +54,8 @@ impl Facts {
     }
 }
 
-/// What a tool says of events lost on a CPU; the count is `None` where it does not know.
-/// `CPU:1 [LOST 245 EVENTS]` of tracefs, `CPU:1 [245 EVENTS DROPPED]` and `CPU:1 [EVENTS DROPPED]` of
+/// What a tool says about events lost on a CPU; the count is `None` if it does not know. `CPU:1
+/// [LOST 245 EVENTS]` of tracefs, `CPU:1 [245 EVENTS DROPPED]` and `CPU:1 [EVENTS DROPPED]` of
 /// trace-cmd.
 pub(crate) fn lost(line: &[u8]) -> Option<(Cpu, Option<u64>)> {
     let (cpu, rest) = number(line.trim_ascii().strip_prefix(b"CPU:")?)?;
