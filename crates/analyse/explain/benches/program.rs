@@ -3,8 +3,8 @@
 //! The floor: a call is read (about 60 bytes in nine columns), put in a list of 32 bytes and
 //! visited five times (order, waits, timing twice, sums); an end of a message is read (60 bytes),
 //! sorted in a stream and matched (56 bytes, 20 comparisons for a million). At 10 GB/s and 2 ns a
-//! comparison that is some 30 ns a call and 90 ns an end; with two calls in three starting one, 90
-//! ns a call in all, or 11 million calls a second. Tables of Arrow cost as much again.
+//! comparison that is some 30 ns a call and 90 ns an end. With two ends for every three calls, it
+//! is 90 ns a call in all, or 11 million calls a second. Arrow tables cost as much again.
 
 #![allow(clippy::unwrap_used)]
 

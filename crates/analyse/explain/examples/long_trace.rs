@@ -1,11 +1,12 @@
-//! Makes the run of a long kernel trace, to measure how much time and memory its explanation takes:
-//! `cargo run --release -p idlewave-explain --example long_trace -- DIR [EVENTS] [watched]`. DIR must not
-//! exist. Then `idlewave explain DIR`.
+//! Creates a run with a long kernel trace, to measure how much time and memory its explanation
+//! takes: `cargo run --release -p idlewave-explain --example long_trace -- DIR [EVENTS] [watched]`.
+//! DIR must not exist. Then `idlewave explain DIR`.
 //!
-//! On each of four CPUs a program computes for some 40 us; then an interrupt strikes, or a daemon is woken,
-//! has the CPU for some microseconds and sleeps. An event is a switch, a wake-up, or the begin or end of
-//! an interrupt. With `watched`, the program is the one that was recorded: each of its interruptions is
-//! a strike. Without, the trace is one of a machine, as an imported one is.
+//! On each of four CPUs a program computes for some 40 us; then an interrupt strikes, or a daemon
+//! is woken, has the CPU for some microseconds and sleeps. An event is a switch, a wake-up, or the
+//! start or end of an interrupt. With `watched`, the program is the one that was recorded: each of
+//! its interruptions is a strike. Without it, the trace is of a whole machine, like an imported
+//! one.
 
 use idlewave_run::tables::{
     Burst, Bursts, EndReason, Interrupt, Interrupts, Source, Sources, Task, TaskKind, Tasks,

@@ -6,7 +6,7 @@
 use crate::strikes::Strike;
 
 /// Joins the strikes of one source, from all watches and in any order: a strike that continues on
-/// another CPU belongs to the strike before it. In order of time.
+/// another CPU belongs to the strike before it. The result is in order of time.
 pub fn activations(strikes: &[Strike]) -> Vec<Strike> {
     let mut sorted = strikes.to_vec();
     sorted.sort_by_key(|s| (s.node, s.begin, s.cpu));

@@ -88,8 +88,8 @@ fn contaminated(findings: &Findings, out: &mut Vec<Advice>) {
     ));
 }
 
-/// Only if no delay was charged to the limit; otherwise its cost is known, and it is advised on as
-/// a source.
+/// Advises on the CPU limit, unless delay was charged to it: then its cost is known, and it is
+/// advised on as a source.
 fn throttled(findings: &Findings, host: &HostSheet, out: &mut Vec<Advice>) {
     let charged = findings
         .sources
@@ -177,7 +177,7 @@ fn granularity(findings: &Findings, out: &mut Vec<Advice>) {
         let Some((enough, then)) = curve.points.iter().find(tolerable) else {
             continue;
         };
-        // The longest computation tried that is no longer than that of this run.
+        // The longest computation on the curve that is not longer than this run's.
         let own = |p: &&(Nanos, Estimate)| p.0 <= prediction.granularity;
         let Some((length, now)) = curve.points.iter().rfind(own) else {
             continue;

@@ -99,7 +99,7 @@ impl Catalog {
         id
     }
 
-    /// The number of a class with one source only.
+    /// The number of the only source of a class.
     pub fn class(&mut self, kind: SourceKind) -> SourceId {
         self.intern(kind, kind.label())
     }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Ranks that wait for each other's CPUs for less than this share of their time do not count as
-/// sharing: the kernel puts unbound ranks on one CPU briefly.
+/// sharing: the kernel may put unbound ranks on one CPU briefly.
 const LEAST_WAITED: f64 = 0.05;
 /// A CPU on which ranks ran for less than this share of their time does not count as used.
 const PASSED: f64 = 0.01;

@@ -176,7 +176,7 @@ impl GapMatcher {
     }
 }
 
-/// What gaps around one class of record usually have beyond it.
+/// How much longer than the records in it a gap around one class of record usually is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Edge {
     median: u64,

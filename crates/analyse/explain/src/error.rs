@@ -16,7 +16,7 @@ pub enum ExplainError {
         /// What does not fit, with the offending values.
         reason: String,
     },
-    /// A view is asked for what the run does not have.
+    /// A view was requested for which the run has no data.
     #[error("show the view: {0}")]
     Filter(String),
     /// Stopped on request; nothing was written.

@@ -74,7 +74,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         program,
         jitter,
     } = charged(run, stop)?;
-    // What follows needs the strikes only, and a long trace is large.
+    // The rest needs only the strikes, and the records of a long trace are large.
     kernels.forget_records();
     let effective = table.effective();
     let mut woken = activations(run, &tasks, &table, &mut catalog)?;
@@ -87,7 +87,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         &place,
         manifest.ranks.iter().map(|r| r.cpu).collect(),
     );
-    // Where nothing was recorded, nothing can be missing from a source's noise.
+    // Nodes without a recorded kernel count neither in a source's strikes nor in the time watched.
     for strikes in by_source.values_mut() {
         strikes.retain(|s| !kernels.are_blind(s.node));
     }
@@ -147,7 +147,7 @@ struct Charged {
     /// Every strike, by its source.
     by_source: BTreeMap<SourceId, Vec<Strike>>,
     table: SourceTable,
-    /// Of a recorded program.
+    /// Delays of a recorded program.
     delays: BTreeMap<SourceId, Delay>,
     /// Lockstep runs, by phase.
     lockstep: Vec<(u32, LockstepAnalysis)>,
@@ -155,8 +155,8 @@ struct Charged {
     jitter: Vec<jitter::Found>,
 }
 
-/// Charges all that is in a run: strikes on watched threads, late steps, waits of a recorded program,
-/// and outliers of equal computations.
+/// Charges everything in a run: strikes on watched threads, late steps, waits of a recorded
+/// program, and outliers of equal computations.
 fn charged(run: &RunReader, stop: &AtomicBool) -> Result<Charged, ExplainError> {
     let Observed {
         tasks,
@@ -202,7 +202,7 @@ fn charged(run: &RunReader, stop: &AtomicBool) -> Result<Charged, ExplainError> 
         let marks = run.read::<Marks>()?;
         let taken = &lane_charges;
         let found = program::analyse(recorded, &kernels, taken, &marks, &mut catalog, &mut losses);
-        // Also what lengthened the run while nobody waited.
+        // Also the sources that lengthened the run while nobody waited.
         found.on_path().for_each(|source| table.name(source));
         Ok(found)
     });
@@ -306,7 +306,7 @@ fn time_of<'a>(watches: impl Iterator<Item = &'a Watch>) -> Nanos {
 }
 
 fn go_on(stop: &AtomicBool) -> Result<(), ExplainError> {
-    // Relaxed: it only has to be seen some time.
+    // Relaxed: the flag only has to be seen eventually.
     match stop.load(Ordering::Relaxed) {
         true => Err(ExplainError::Interrupted),
         false => Ok(()),
@@ -383,7 +383,7 @@ fn lockstep_runs(
     Ok(runs)
 }
 
-/// What the noise costs by the length of an undisturbed computation.
+/// The noise profile, with the undisturbed times of computation and communication.
 fn profiled(
     run: &RunReader,
     runs: &[(u32, LockstepAnalysis)],
@@ -422,7 +422,7 @@ fn activations(
     Ok(woken)
 }
 
-/// What others did with the first node, with the tasks that the kernel saw.
+/// What others did on the first node, with the tasks that the kernel saw.
 fn contamination(
     run: &RunReader,
     kernels: &Kernels,

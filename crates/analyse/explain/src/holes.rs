@@ -5,10 +5,10 @@ use crate::kernel::Kernel;
 use crate::watch::Watch;
 use idlewave_units::Pid;
 
-/// Fills holes after which the measuring thread of `watch` is found running. If it was off the CPU
-/// when the hole began, it stayed off until the end of that gap, and the thread seen last had the
-/// CPU until then; afterwards the measuring thread ran. `gaps` are its own, in order. Returns how
-/// many holes were charged to the thread seen last.
+/// Fills holes after which the measuring thread of `watch` is found running. If one of the thread's
+/// own gaps spans the start of the hole, the thread stayed off the CPU until the end of that gap.
+/// Until then, the thread seen last had the CPU; afterwards, the measuring thread ran. `gaps` are
+/// the measuring thread's, in order. Returns how many holes were charged to the thread seen last.
 pub fn fill(kernel: &mut Kernel, watch: &Watch, gaps: &[Gap]) -> u64 {
     // If switches of other threads were not recorded, their time is a hole as well.
     if !kernel.sees_everything() {

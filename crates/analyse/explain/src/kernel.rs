@@ -1,5 +1,6 @@
-//! The kernel's records of a run in the form that the analysis needs: timelines of the CPUs on which
-//! watched threads ran or waited, and the events of these threads. Of all others nothing is held.
+//! The kernel's records of a run in the form that the analysis needs: timelines of the CPUs on
+//! which watched threads ran or waited, and the events of these threads. Events of other threads
+//! are not kept.
 
 use crate::ExplainError;
 use crate::ran::Ran;
@@ -31,9 +32,9 @@ impl OwnBurst {
         }
     }
 
-    /// Whether the thread's next burst goes on with this one on another CPU, because the thread was
-    /// migrated while it ran: by the balancer, which preempts it, or by a change of its affinity, for
-    /// which it waits until the stopper has migrated and woken it.
+    /// Whether the thread's next burst continues this one on another CPU, because the thread was
+    /// migrated while it ran: by the balancer, which preempts it, or by a change of its affinity,
+    /// for which it waits until the stopper has migrated and woken it.
     fn goes_on_in(
         &self,
         next: &Self,
@@ -61,7 +62,7 @@ pub struct Kernel {
     pub node: NodeId,
     pub mode: TraceMode,
     pub cpus: BTreeMap<Cpu, CpuTimeline>,
-    /// Of watched threads, as are wake-ups and migrations.
+    /// Of watched threads only, like wake-ups and migrations.
     pub(crate) bursts: BTreeMap<Pid, Vec<OwnBurst>>,
     pub(crate) wakeups: BTreeMap<Pid, Vec<(u64, Cpu)>>,
     pub(crate) migrations: BTreeMap<Pid, Vec<(u64, Cpu)>>,
@@ -210,7 +211,7 @@ impl Kernels {
         Ok(())
     }
 
-    /// Whether nothing was recorded of this node although another one was recorded: see
+    /// Whether nothing was recorded of this node although another node was recorded: see
     /// [`Manifest::is_not_traced`](idlewave_run::Manifest::is_not_traced).
     pub fn are_blind(&self, node: NodeId) -> bool {
         let off = |k: &Kernel| k.mode == TraceMode::Off;
@@ -231,7 +232,7 @@ impl Kernels {
             *kernel = Kernel::empty(kernel.node, kernel.mode);
         }
     }
-    /// All, in order of nodes.
+    /// The records of all nodes, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Kernel> {
         self.0.values()
     }
@@ -287,7 +288,7 @@ fn stoppers(tasks: &Tasks) -> BTreeSet<(NodeId, Pid)> {
         .collect()
 }
 
-/// When threads were woken to run, not only to be migrated.
+/// Visits when threads were woken to run, not only to be migrated.
 pub(crate) fn for_each_activation(
     run: &RunReader,
     tasks: &Tasks,
@@ -302,7 +303,7 @@ pub(crate) fn for_each_activation(
     Ok(())
 }
 
-/// Timelines while they are made.
+/// Timelines under construction.
 type Timelines = BTreeMap<(NodeId, Cpu), Builder>;
 
 /// Lays the interrupts over the bursts.

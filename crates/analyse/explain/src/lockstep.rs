@@ -33,8 +33,8 @@ pub struct Taken {
     pub rank: Rank,
     pub begin: u64,
     pub end: u64,
-    /// The charged part: all of a stretch that the kernel recorded, less of a gap around such
-    /// stretches.
+    /// The charged part: all of a stretch that the kernel recorded, but only part of a gap around
+    /// such stretches.
     pub ns: u64,
 }
 
@@ -62,7 +62,7 @@ fn longest(taken: &[Taken]) -> Vec<Taken> {
 pub struct LockstepAnalysis {
     pub findings: LockstepFindings,
     pub late: Vec<Late>,
-    /// Undisturbed step beyond the computation.
+    /// What an undisturbed step takes beyond its computation.
     pub communication: Option<Nanos>,
 }
 
@@ -77,8 +77,7 @@ pub struct LockstepPhase<'a> {
     pub watches: &'a [Watch],
     /// Of every watch, in order.
     pub extras: &'a [&'a [Extra]],
-    /// Bound of the error between the clocks of two ranks: less lateness than this may be an
-    /// artefact.
+    /// Bound of the error between the clocks of two ranks: smaller lateness may be an artefact.
     pub clock_error: Nanos,
 }
 
@@ -162,7 +161,7 @@ struct Usual {
 impl Usual {
     fn of(series: &[RankSeries], waits: &WaitsFor) -> Self {
         let last = waits.is_global().then(|| last_arrivals(series));
-        // Rank by rank: those of a long run are large.
+        // Rank by rank, since the steps of a long run take much memory.
         let steps = series.iter().enumerate().map(|(rank, s)| {
             let steps = local_steps(series, rank, waits, last.as_deref());
             Reference::of(&s.arrival[1..], &steps)
@@ -178,13 +177,13 @@ impl Usual {
     }
 }
 
-/// What the steps of a chain were late by, and who is charged.
+/// How late the steps of a chain were, and what is charged for it.
 #[derive(Default)]
 struct Charged {
     late: Vec<Late>,
     /// Excess of the other steps, nanoseconds.
     small_variation: i64,
-    /// What messages took longer than at their fastest, nanoseconds.
+    /// What messages took beyond their fastest, nanoseconds.
     slow_messages: u64,
 }
 
@@ -201,7 +200,7 @@ fn charge(
     let transfer = charger
         .catalog
         .transfer(phase.watches.iter().map(|w| w.node));
-    // Numbered before the sources of the steps.
+    // So that it is numbered before the sources of the steps.
     charger.unexplained(None);
     let mut out = Charged::default();
     let mut taker = Taker {
@@ -214,7 +213,7 @@ fn charge(
         let rank = step.rank.index();
         let reference = &usual.steps[rank];
         let excess = (step.end - step.begin) as i64 - reference.fast as i64;
-        // The level of the step less that of its computation is what messages took longer.
+        // What slows the step beyond what slows its computation is due to messages.
         let slow_by = reference.slow_by(step.end);
         let slow_work = usual.computations[rank].slow_by(step.end).min(slow_by);
         out.slow_messages += slow_by - slow_work;
@@ -328,7 +327,7 @@ pub fn analyse(
     }))
 }
 
-/// Late steps that are listed one by one, with the charged stretches.
+/// Number of late steps that are listed one by one, with the charged stretches.
 pub const LATEST_KEPT: usize = 100;
 
 /// Drops the stretches of all but the most delayed steps.
@@ -352,7 +351,7 @@ struct Taker<'a, 'c> {
 }
 
 impl Taker<'_, '_> {
-    /// Adds what was taken from `rank` in `begin..end`; returns its length.
+    /// Adds what was taken from `rank` in `begin..end`; returns its total length.
     fn take(&mut self, rank: usize, begin: u64, end: u64, taken: &mut Vec<Taken>) -> u64 {
         let Some(watch) = self.phase.watches.get(rank).filter(|_| begin < end) else {
             return 0;
@@ -381,10 +380,10 @@ impl Taker<'_, '_> {
 }
 
 /// A rank that is interrupted between its arrival and its send delays those that wait for its
-/// message, though it was not the last to arrive. If the wait at the start of `step` is longer than
-/// `limit` beyond what was taken from the waiting rank, and more was taken during it from such a
-/// sender than from the waiting rank, returns that sender; `taken` becomes what was taken from it
-/// until its own wait ended, and from the waiting rank afterwards.
+/// message, though it was not the last to arrive. Returns such a sender if the wait at the start of
+/// `step`, less what was taken from the waiting rank, is longer than `limit`, and if more was taken
+/// from the sender during the wait than from the waiting rank. Then `taken` becomes what was taken
+/// from the sender until its own wait ended, and from the waiting rank afterwards.
 fn held_back(
     taker: &mut Taker<'_, '_>,
     step: &Step,

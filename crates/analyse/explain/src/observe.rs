@@ -172,7 +172,7 @@ fn fill_holes(
     filled
 }
 
-/// Of a program whose calls are not known, sleep is voluntary: nobody took that time.
+/// If a program's calls are not known, its sleep counts as voluntary: nobody took that time.
 fn drop_sleep(
     manifest: &Manifest,
     catalog: &Catalog,

@@ -31,7 +31,7 @@ pub struct SourceTable {
 }
 
 impl SourceTable {
-    /// Strikes of one rank in a lockstep run.
+    /// Adds the strikes on one watched thread.
     pub fn add_strikes(&mut self, strikes: &[Strike]) {
         for strike in strikes {
             let sums = self.sums.entry(strike.source).or_default();
@@ -41,7 +41,7 @@ impl SourceTable {
         }
     }
 
-    /// Late steps of a run with this many ranks.
+    /// Adds the late steps of a run with this many ranks.
     pub fn add_late(&mut self, late: &[Late], ranks: usize) {
         for step in late {
             for (i, part) in step.parts.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What of a kernel trace concerns a thread although it happens where the thread does not run.
+//! Parts of a kernel trace that concern a thread although they happen where it does not run.
 
 use crate::trace::Trace;
 use idlewave_explain::Explanation;
@@ -42,7 +42,7 @@ fn a_culprit_that_is_moved_strikes_once_and_recurs_as_it_is_woken() {
         let now = i * PERIOD;
         trace.wakeup(now, 21, 0);
         if i % 2 == 0 {
-            // Out of sight of the program.
+            // On a CPU that the program does not use.
             trace.burst(2, 21, now, now + 900, EndReason::Sleeping);
             continue;
         }

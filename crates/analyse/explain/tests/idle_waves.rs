@@ -7,8 +7,8 @@ use crate::made::world::{CALL, LATENCY, World};
 const WORK: u64 = 100_000;
 const DELAY: u64 = 450_000;
 
-/// Iterations of a ring in which everybody sends as far as `steps` says; `strikes` are (iteration,
-/// rank, length).
+/// Iterations of a ring in which each rank sends over every distance in `steps`; `strikes` are
+/// (iteration, rank, length).
 fn ring(ranks: u32, iterations: usize, steps: &[i32], strikes: &[(usize, usize, u64)]) -> World {
     let mut world = World::new(ranks);
     for k in 0..iterations {
@@ -21,7 +21,7 @@ fn ring(ranks: u32, iterations: usize, steps: &[i32], strikes: &[(usize, usize, 
     world
 }
 
-/// Step of the undisturbed ring, where everybody sends as far as `steps` says.
+/// Length of a step of the undisturbed ring in which each rank sends over this many distances.
 fn step(steps: usize) -> u64 {
     // Posts, sends, and the flight of the last message, which the waiting call hides in part.
     let sends = 2 * steps as u64 * CALL;
@@ -39,8 +39,8 @@ fn a_delay_goes_round_a_silent_ring_at_one_rank_per_step_undamped() {
     assert_eq!(order, expected);
     for (i, wait) in waits.iter().enumerate() {
         let length = wait.2 - wait.1;
-        // A message already sent when the call is entered waits for nobody: what it still flies is
-        // no wait.
+        // A message that was sent before the call is entered causes no wait: the rest of its flight
+        // does not count.
         assert_eq!(length, DELAY - CALL, "{wait:?}");
         assert_eq!(found.parts(i), [(3, "alpha", length)]);
     }
@@ -95,7 +95,8 @@ fn two_equal_waves_that_meet_annihilate_each_other() {
 
 #[test]
 fn noise_on_its_way_absorbs_a_wave() {
-    // Rank 6 loses 200 us while the wave is on its way to it: the wave leaves it that much smaller.
+    // Rank 6 loses 200 us while the wave is on its way to it: the wave leaves rank 6 that much
+    // smaller.
     let small = 200_000;
     let found = ring(10, 40, &[1], &[(20, 3, DELAY), (20, 6, small)])
         .made
@@ -110,8 +111,8 @@ fn noise_on_its_way_absorbs_a_wave() {
             waits[place].2 - waits[place].1,
         ))
     };
-    // 6 itself still waits for what the strike did not hide. Late in two exchanges before, it found
-    // its messages there and made up for their flight.
+    // Rank 6 still waits for what the strike did not hide. In the two exchanges before, it was
+    // late, found its messages there and made up for their flight.
     let made_up = 2 * (LATENCY - 2 * CALL);
     assert_eq!(of(5, 3).unwrap().1, DELAY - CALL);
     let six = of(6, 3).unwrap();

@@ -1,4 +1,4 @@
-//! Imbalance is work that a rank repeats: a delay that comes and goes is none, however long.
+//! Imbalance is work that a rank repeats: a delay that comes and goes is not, however long.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,8 +13,8 @@ fn exponential(random: &mut SplitMix, mean: u64) -> u64 {
     (-random.uniform().ln() * mean as f64) as u64
 }
 
-/// A program that computes and meets in an all-to-all; `length` tells the computation of rank and
-/// step.
+/// A program that computes and meets in an all-to-all; `length` gives the computation of a rank in
+/// a step.
 fn all_to_all(ranks: u32, steps: u32, mut length: impl FnMut(u32, u32) -> u64) -> Explained {
     let mut made = Made::new(ranks);
     let mut at = 10 * US;
@@ -39,11 +39,11 @@ fn imbalance(found: &Explained) -> f64 {
             charged += parts.time[i].get();
         }
     }
-    // No wait long enough to be explained: none is called anything.
+    // If no wait is long enough to be explained, the share is 0.
     charged as f64 / all.max(1) as f64
 }
 
-/// Runs of twenty in which imbalance is called a cause: more than 5 % of the waiting.
+/// How many of twenty runs name imbalance as a cause: more than 5 % of the waiting.
 fn called(run: impl Fn(u64) -> Explained) -> usize {
     (0..20).filter(|&seed| imbalance(&run(seed)) > 0.05).count()
 }
@@ -93,8 +93,8 @@ fn a_rank_that_always_has_more_to_compute_is_called_imbalanced() {
         });
         assert!(found >= 19, "{found} of 20 with {steps} steps");
     }
-    // Without noise it is charged with all but the first of 20 steps, which comes after another
-    // call than the rest.
+    // Without noise it is charged with all but the first of 20 steps, which follows another call
+    // than the rest.
     let found = all_to_all(4, 20, |rank, _| WORK + u64::from(rank == 2) * WORK / 4);
     assert_eq!(imbalance(&found), 0.95);
 }

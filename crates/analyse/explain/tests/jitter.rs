@@ -1,4 +1,4 @@
-//! Runs made up with a known jitter: what the explanation says of it is known beforehand.
+//! Synthetic runs with a known jitter, so that the right explanation is known beforehand.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,17 +21,17 @@ const RANKS: usize = 4;
 const STEPS: u64 = 400;
 const BEGIN: u64 = 1_000_000;
 const PERIOD: u64 = 1_000_000;
-/// Of the force computation, and what varies by rank and step.
+/// Length of the force computation, without what varies by rank and step.
 const WORK: u64 = 500_000;
 const TAKEN: u64 = 200_000;
 
-/// Four numbers from 0 to 100 added up: close to a Gaussian around 200.
+/// The sum of four numbers from 0 to 100: close to a Gaussian around 200.
 fn variation(rank: usize, step: u64) -> u64 {
     let number = |k| bits_at(0, 4 * (step * RANKS as u64 + rank as u64) + k) % 101;
     (0..4).map(number).sum()
 }
 
-/// In every tenth step one rank, in turn, loses its CPU within the forces.
+/// In every tenth step, one rank in turn loses its CPU within the forces.
 fn is_struck(rank: usize, step: u64) -> bool {
     step % 10 == 5 && step / 10 % RANKS as u64 == rank as u64
 }
@@ -56,7 +56,7 @@ fn manifest(kind: PhaseKind) -> Manifest {
     manifest
 }
 
-/// Rank, step, begin and end of a force computation.
+/// Rank, step, start and end of a force computation.
 type Forces = (usize, u64, u64, u64);
 
 /// The forces of all ranks and steps, and the kernel's view.
@@ -152,7 +152,7 @@ fn regions(keep: impl Fn(usize, u64) -> bool) -> Regions {
             });
         };
         if keep(rank, iteration) {
-            // What is around the forces is of no account.
+            // The regions around the forces do not matter.
             add(RegionKind::Update, begin_ns - 200_000, begin_ns - 100_000);
             add(RegionKind::Exchange, begin_ns - 100_000, begin_ns);
             add(RegionKind::Force, begin_ns, end_ns);
@@ -174,7 +174,7 @@ fn check(found: &idlewave_run::findings::JitterFindings, findings: &Findings) {
     assert_eq!(core.outliers, STEPS / 10);
     assert!((core.tail.value - 0.025).abs() < 0.02, "{core:?}");
     assert!(core.outlier_share.unwrap() > 0.99, "{core:?}");
-    // One step of ten takes 200 us more; its mean a quarter of that.
+    // One step in ten takes 200 us more, on average over the ranks a quarter of that.
     let (work, taken) = (WORK as f64, TAKEN as f64);
     let want = (work + taken / 40.0) / (work + taken / 10.0);
     assert!(
@@ -218,7 +218,7 @@ fn the_computation_of_a_lockstep_run_is_named_by_how_its_ranks_wait_and_has_the_
     let computations = |ranks: usize| {
         let mut computations = regions(|rank, _| rank < ranks);
         computations.kind.fill(RegionKind::Compute);
-        // Each rank and step has three rows that are one here.
+        // Of the three rows per rank and step, one is kept.
         let mut kept = Regions::default();
         computations
             .rows()
@@ -286,7 +286,7 @@ fn steps_that_a_rank_lacks_are_left_out_on_all() {
     let lost = |rank, step| rank != 2 || step != 150;
     let findings = explained(manifest(md()), Some(&regions(lost)), None);
     assert_eq!(findings.jitter[0].steps, 150);
-    // Also if it is the last one that lacks them all.
+    // Also if a rank lacks them all, and even if it is the last one.
     for lacking in [2, 3] {
         let none = |rank, _| rank != lacking;
         let findings = explained(manifest(md()), Some(&regions(none)), None);

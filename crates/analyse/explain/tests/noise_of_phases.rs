@@ -16,7 +16,7 @@ const STEPS: u64 = 100;
 const RANK: u32 = 10;
 const NODE: NodeId = NodeId::new(0);
 
-/// Two phases of one rank; who takes its CPU, when, and for how long.
+/// Two phases of one rank; `taken` says who takes its CPU, when, and for how long.
 fn run(path: &std::path::Path, taken: &[(u32, u64, u64)]) -> RunReader {
     let mut manifest = empty_manifest();
     let mut regions = Regions::default();

@@ -1,4 +1,4 @@
-//! What the analysis of a recorded program cannot explain is said, and does no harm.
+//! What the analysis of a recorded program cannot explain is reported, and does no harm.
 
 use crate::made;
 use crate::made::{Explained, Made};
@@ -26,7 +26,7 @@ fn neighbourhood_collectives_are_counted_as_not_explained() {
         ],
     );
     let found = made.explain();
-    // The wait in the barrier alone.
+    // Only the wait in the barrier.
     assert_eq!(found.waits(), [(0, 60 * US, 80 * US, 1, 0)]);
     let entries = found.findings.losses.entries();
     let counted = entries
@@ -50,8 +50,8 @@ fn a_second_recorded_phase_is_left_alone() {
 
 #[test]
 fn what_a_rank_lost_itself_is_told_from_what_came_back_to_it() {
-    // A delay of rank 1 goes round over 2 and 3 to 1 itself, which is struck again before it lets 0
-    // go on.
+    // A delay of rank 1 travels over ranks 2 and 3 back to rank 1, which is struck again before it
+    // lets rank 0 go on.
     let mut made = Made::new(4);
     made.strike(1, (10 * US, 50 * US), 0);
     made.message(1, 2, (60 * US, 61 * US), (20 * US, 62 * US));
@@ -74,7 +74,7 @@ fn what_a_rank_lost_itself_is_told_from_what_came_back_to_it() {
     assert_eq!((lateness, lost), (60 * US, (40 + 40 + 8 + 68 + 60) * US));
 }
 
-/// How often an entry of the ledger was counted.
+/// The count of an entry of the ledger.
 fn counted(found: &made::Explained, what: &str) -> Option<u64> {
     let entries = found.findings.losses.entries();
     entries.iter().find(|l| l.what == what).map(|l| l.count)
@@ -113,7 +113,7 @@ fn collectives_that_were_seen_in_part_or_do_not_agree_are_counted() {
     }
 }
 
-/// Three ranks, one of which sends for longer than it usually does, on so many nodes.
+/// Three ranks on this many nodes, one of which sends for longer than usual.
 fn slow_send(nodes: u32, library: &'static str, mode: TraceMode) -> Explained {
     let mut made = Made::new(3);
     (made.library, made.mode) = (library, mode);

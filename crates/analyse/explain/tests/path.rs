@@ -1,4 +1,4 @@
-//! The critical path of programs that are made up, so that it is known.
+//! The critical path of synthetic programs, in which it is known.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ fn path(found: &Explained) -> &PathFinding {
     &found.program().path
 }
 
-/// Time on the path by the names of its sources.
+/// Time on the path by name of the source.
 fn sources(found: &Explained) -> Vec<(&str, u64)> {
     let name = |source: u32| found.findings.sources[source as usize].name.as_str();
     let sources = path(found).sources.iter();
@@ -92,7 +92,7 @@ fn a_chain_of_messages_is_followed_to_its_start() {
     let found = world.made.explain();
     assert_eq!(sources(&found), [("alpha", 40 * US)]);
     assert_eq!(path(&found).hops, 3);
-    // Of the last three ranks it needs the calls and the way of the message only.
+    // On the last three ranks, the path holds only the calls and the flight of the messages.
     assert!(path(&found).communicating.get() >= 3 * LATENCY);
     assert_eq!(path(&found).computing.get(), 10 * US);
 }
@@ -138,7 +138,7 @@ fn play(ranks: u32, steps: &[Step], less: Option<usize>) -> (u64, u64) {
         }
         for &(rank, name) in strikes {
             world.strike(rank % n, STRIKE - u64::from(less == Some(name)), name);
-            // What is not interrupted is between two strikes.
+            // Uninterrupted time between two strikes.
             world.compute(rank % n, 100);
         }
         world.collective(collective, root % n);
@@ -160,7 +160,7 @@ fn play(ranks: u32, steps: &[Step], less: Option<usize>) -> (u64, u64) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The longest way through the program grows by a nanosecond with every strike on it that does.
+    /// The critical path gets a nanosecond shorter with every strike on it that does.
     #[test]
     fn what_is_on_it_costs_time_and_nothing_else_does(ranks in 1u32..5, steps in steps()) {
         let (time, on_path) = play(ranks, &steps, None);

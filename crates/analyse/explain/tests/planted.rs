@@ -1,4 +1,4 @@
-//! Runs made up with known disturbances: what the explanation charges to whom is known beforehand.
+//! Synthetic runs with known disturbances: what must be charged to whom is known beforehand.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,7 +29,7 @@ enum Point {
     Sending,
     /// After its message is out.
     Waiting,
-    /// On the message's way: nobody loses a CPU.
+    /// While the message is on its way: nobody loses a CPU.
     Underway,
 }
 
@@ -48,7 +48,7 @@ struct Strike {
 #[derive(Default)]
 struct Made {
     regions: Regions,
-    /// (begin, end, task) per rank.
+    /// (start, end, task) per rank.
     taken: Vec<Vec<(u64, u64, u32)>>,
     end: u64,
 }
@@ -123,9 +123,9 @@ fn explained(
 /// Bound of the error of the second node's clock.
 const CLOCK_ERROR: u64 = 15_000;
 
-/// The same with the ranks from `traced` on upon a second node that was not traced: task 0 is seen
-/// there as a detour only, the others not at all. On the first node, tasks take the same CPUs at
-/// the same times; they disturb nobody.
+/// The same with the ranks from `traced` on a second node that was not traced. Task 0 is seen there
+/// only as a detour, the others not at all. On the first node, tasks take the same CPUs at the same
+/// times; they disturb nobody.
 fn explained_on(
     ranks: usize,
     traced: usize,
@@ -290,14 +290,13 @@ fn check(ranks: usize, coupling: Coupling, point: Point) {
         assert_eq!(found.kind, SourceKind::Task);
         assert_eq!((found.events, found.late_steps), (Some(n), n));
         assert_eq!(found.stolen.get(), sum);
-        // What hides behind the flight of the messages waited for anyway is all that may be
-        // missing.
+        // Only what hides behind the flight of messages that are awaited anyway may be missing.
         let hidden = if point == Point::Waiting { LATENCY } else { 0 };
         assert_eq!(found.lateness.get() + n * hidden, sum, "{name}");
     }
 }
 
-/// What a step is charged with has a place in it, but for what is hidden behind the flight of
+/// Checks that all charges of a step lie within it, except what is hidden behind the flight of
 /// messages.
 fn drawn(late: &LateFinding) {
     for part in &late.parts {
@@ -354,7 +353,7 @@ fn an_interval_that_reaches_from_nothing_to_more_than_double_says_nothing() {
         (of(5.0, 4.9), of(0.01, 0.02), of(0.0, 0.0)),
         (None, None, None)
     );
-    // One gap of a second in 100 steps of a microsecond.
+    // One gap of a second in 100 steps of 20 microseconds.
     let (findings, _) = explained(
         2,
         100,
@@ -444,10 +443,10 @@ fn nobody_on_a_traced_node_is_charged_for_what_delays_a_rank_on_one_that_was_not
         (none.kind, none.lateness.get()),
         (SourceKind::Unexplained, unseen)
     );
-    // Nothing is known to have been taken there, which is not nothing.
+    // What was taken there is not known, which is not the same as nothing.
     assert_eq!(none.events, None);
     assert_eq!(findings.trace.unavailable[0].why, "not traced");
-    // What is predicted from was seen on the first node alone.
+    // The noise on which predictions are based was seen on the first node only.
     let noise = findings.profile.sources.iter().find(|s| s.name == "alpha");
     let noise = noise.expect("alpha struck");
     assert_eq!(noise.events, on_first.0);

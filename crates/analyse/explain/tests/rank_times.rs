@@ -36,7 +36,7 @@ fn where_the_time_of_a_rank_went_adds_up() {
     made.mark(1, "tick", 10 * US, Some(10 * US));
     let found = made.explain();
     let program = found.program();
-    // From MPI_Init left, at 0, to MPI_Finalize entered, 10 ns after the last call.
+    // From the return of MPI_Init, at 0, to the entry into MPI_Finalize, 10 ns after the last call.
     assert_eq!(program.total.get(), 152 * US + 10);
     assert_eq!(parts(program, 0), [60 * US + 10, 0, 90 * US, 2 * US]);
     assert_eq!(parts(program, 1), [101 * US + 10, 50 * US, 0, US]);
@@ -119,13 +119,13 @@ fn without_an_init_all_ranks_are_there_when_the_last_one_is_seen() {
         let found = made.explain();
         [0, 1].map(|rank| parts(found.program(), rank).iter().sum::<u64>())
     };
-    // The last calls are those called Finalize here: they begin 10 ns later and take 1 us.
+    // The last calls are this library's Finalize: they start 10 ns later and take 1 us.
     let end = 82 * US + 10;
     assert_eq!(time(made(40 * US)), [end - 40 * US; 2]);
     let mut marked = made(40 * US);
     marked.mark(1, "forward", 30 * US, Some(35 * US));
     assert_eq!(time(marked), [end - 30 * US; 2]);
-    // Where one has ended by then, nothing is left out: the recording begins 100 us before.
+    // If a rank has ended by then, nothing is left out: the recording starts 100 us earlier.
     let mut apart = Made::new(2);
     apart.library = "nccl";
     apart.call("MPI_Send", 0, (50 * US, 62 * US));

@@ -1,4 +1,4 @@
-//! Recorded programs made up so that every wait and its origin are known to the nanosecond.
+//! Synthetic recorded programs in which every wait and its origin are known to the nanosecond.
 
 #![allow(clippy::unwrap_used)]
 
@@ -232,7 +232,8 @@ fn a_synchronous_send_waits_for_its_receiver_and_a_buffered_one_does_not() {
 #[test]
 fn receives_from_any_source_get_the_message_that_they_got() {
     let mut made = Made::new(3);
-    // Rank 0 receives twice from anybody: first 2, then 1; the tag is that of the message.
+    // Rank 0 receives twice from any source: first from 2, then from 1; the tag is that of the
+    // message.
     for (rank, at) in [(2, 50), (1, 90)] {
         let span = (at * US, (at + 1) * US);
         made.call("MPI_Send", rank, span);

@@ -40,7 +40,7 @@ fn world(ranks: u32, events: &[Event]) -> World {
     let mut world = World::new(ranks);
     let n = ranks as usize;
     for event in events {
-        // Of equal arrivals the rank with the lowest number counts as the last: let there be few.
+        // If arrivals are equal, the lowest rank counts as the last; this keeps such cases few.
         (0..n).for_each(|r| world.compute(r, 17 * (r * r) as u64));
         match event {
             Event::Compute(ns) => world.compute_all(*ns),
@@ -96,7 +96,7 @@ fn check(found: &Explained) -> Result<(), TestCaseError> {
         prop_assert_eq!(parts, wait.end_ns - wait.begin_ns);
     }
     for source in &found.findings.sources {
-        // A delay counts once, and all ranks lose it at most.
+        // A delay counts once, and at least the struck rank loses it.
         let most = source.lateness.get() * u64::from(program.ranks);
         prop_assert!(source.lost.get() >= source.lateness.get() || most == 0);
     }
@@ -106,7 +106,7 @@ fn check(found: &Explained) -> Result<(), TestCaseError> {
 /// Times of the parts of a wait by origin and name.
 type Parts = BTreeMap<(u32, String), u64>;
 
-/// Every wait as (begin, rank), and (end, culprit, hops, parts), in an order of its own.
+/// Every wait as (start, rank), and (end, culprit, hops, parts), whatever the order of the table.
 type Seen = BTreeMap<(u64, u32), (u64, u32, u32, Parts)>;
 
 fn seen(found: &Explained, shift: u64, back: &[u32]) -> Seen {
@@ -126,13 +126,13 @@ fn seen(found: &Explained, shift: u64, back: &[u32]) -> Seen {
     out
 }
 
-/// Takes the parts of all waits; what stays says who waited for whom.
+/// Takes out the parts of all waits; the rest says who waited for whom.
 fn take_parts(seen: &mut Seen) -> Vec<Parts> {
     let parts = |wait: &mut (u64, u32, u32, Parts)| std::mem::take(&mut wait.3);
     seen.values_mut().map(parts).collect()
 }
 
-/// Of equal remainders, the one of the rank with the lowest number gets the nanosecond.
+/// Parts may differ by a nanosecond: of equal remainders, that of the lowest rank gets it.
 fn check_parts(one: &Parts, other: &Parts) -> Result<(), TestCaseError> {
     for part in one.keys().chain(other.keys()) {
         let time = |of: &Parts| of.get(part).copied().unwrap_or_default();

@@ -21,7 +21,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Of these threads: number, name and kind.
+    /// A trace of these threads: number, name and kind.
     pub fn of(threads: &[(u32, &str, TaskKind)]) -> Self {
         let mut trace = Self::default();
         for &(pid, name, kind) in threads {
@@ -36,7 +36,7 @@ impl Trace {
         trace
     }
 
-    /// A thread has a CPU, in nanoseconds.
+    /// A thread has a CPU; times in nanoseconds.
     pub fn burst(&mut self, cpu: u32, pid: u32, begin_ns: u64, end_ns: u64, end_reason: EndReason) {
         self.bursts.push(Burst {
             node: NODE,

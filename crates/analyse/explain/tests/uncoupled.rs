@@ -20,12 +20,12 @@ fn a_program_without_mpi_loses_what_is_taken_from_its_threads_and_not_its_sleep(
         (0, 10, 2_300, 3_000, EndReason::Sleeping),
         (0, 0, 3_000, 3_400, EndReason::Preempted),
         (0, 10, 3_400, 5_000, EndReason::Exited),
-        // Preempted by its own program's other thread on no CPU of it, by cron for 50.
+        // Preempted by cron for 50; no other thread of its program takes its CPU.
         (1, 11, 1_000, 4_000, EndReason::Preempted),
         (1, 20, 4_000, 4_050, EndReason::Sleeping),
         (1, 11, 4_050, 5_000, EndReason::Preempted),
-        // Preempted by cron for 100, after which it ran and slept unseen, and was woken 30 before
-        // its CPU had left idling.
+        // Preempted by cron for 100. Then it ran and slept unseen, and was woken 30 before its CPU
+        // left the idle task.
         (1, 20, 5_000, 5_100, EndReason::Sleeping),
         (1, 0, 5_100, 5_900, EndReason::Preempted),
         (1, 11, 5_900, 6_000, EndReason::Exited),

@@ -154,9 +154,9 @@ fn all(run: &RunReader, kind: ViewKind) -> View {
 
 /// Three threads on two CPUs, worked out by hand:
 /// - 10 runs 0..100 on CPU 0, is preempted, goes on at 150..200 there and sleeps.
-/// - 20 preempts it: woken at 90 (by 10), runs 100..150 and sleeps; woken at 300 by 10, which runs
-///   on CPU 1 from 290 (woken at 260 by nobody's thread: the idle task), 20 runs there 320..330.
-/// - 10 exits at 320.
+/// - 20 preempts it: woken at 90 by 10, runs 100..150 and sleeps.
+/// - 10 is woken at 260 by the idle task, runs on CPU 1 from 290 and exits at 320.
+/// - 20 is woken at 300 by 10 and runs on CPU 1 at 320..330.
 fn small() -> Made {
     let mut made = Made::default();
     made.task(0, "swapper", TaskKind::Idle);
@@ -183,7 +183,7 @@ fn losses_are_those_of_recording_and_analysis_and_know_no_filter() {
     let (dir, run) = made.written();
     let stop = AtomicBool::new(false);
     let mut findings = explain(&run, &stop).unwrap().findings;
-    // Entered into the run since it was explained, as by an import that is joined.
+    // Entered into the run after it was explained, as when an import is joined to it.
     let mut out = run.into_writer();
     let late = &mut out.manifest.losses;
     late.enter("of the recording", 20, "none", "none needed");
@@ -433,7 +433,7 @@ fn the_daemon_of_the_study_is_found_in_one_line() {
         (phase.offset.as_f64() - 3.01e6).abs() < 30_000.0,
         "{phase:?}"
     );
-    // The period of the other one is not regular.
+    // The other one has no regular period.
     assert_eq!(found.daemons[1].period, None);
     assert_eq!(
         (found.daemons[1].runs, found.daemons[1].cpus.to_string()),
@@ -610,7 +610,7 @@ fn called(run: &RunReader, filter: &Filter) -> Vec<(String, u64, u64, u64, u64)>
 
 #[test]
 fn system_calls_have_their_time_and_what_of_it_was_on_a_cpu() {
-    // As on x86-64.
+    // Numbers of x86-64.
     const READ: u32 = 0;
     const WRITE: u32 = 1;
     const SIGRETURN: u32 = 15;

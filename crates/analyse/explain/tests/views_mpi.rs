@@ -81,7 +81,7 @@ impl Made {
         self.written_as(str::to_owned)
     }
 
-    /// With other names of the functions.
+    /// The same with other names of the functions.
     fn written_as(self, named: impl Fn(&str) -> String) -> (tempfile::TempDir, RunReader) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run");

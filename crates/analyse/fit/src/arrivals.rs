@@ -18,17 +18,16 @@ pub const LEVEL: f64 = 0.01;
 const CLOSE: f64 = 0.03;
 /// Counts with less dispersion than this still count as a Poisson process.
 const DISPERSION: f64 = 1.5;
-/// Most windows whose counts are compared.
+/// Maximum number of windows whose counts are compared.
 const WINDOWS: usize = 50;
 /// Least mean number of events per window.
 const PER_WINDOW: usize = 5;
-/// A block of a trace lasts at least this many correlation times, and as many gaps as the next
-/// constant says.
+/// A block of a trace lasts at least `BLOCK_TIMES` correlation times and `BLOCK_GAPS` mean gaps.
 const BLOCK_TIMES: f64 = 20.0;
 const BLOCK_GAPS: f64 = 20.0;
 /// Least number of blocks in a trace; with fewer it is repeated as a whole.
 const BLOCKS: f64 = 10.0;
-/// Events of a trace that are kept.
+/// Maximum number of events kept from a trace.
 const KEPT: usize = 20_000;
 
 /// A law of arrivals.
@@ -54,7 +53,7 @@ pub struct Chosen {
     pub tests: Vec<GoodnessOfFit>,
     /// Probability of the data under the law; `None` for a trace, or with too few events.
     pub p: Option<f64>,
-    /// The reason, as a sentence without its stop.
+    /// The reason, as a sentence without the full stop.
     pub why: String,
 }
 
@@ -163,7 +162,7 @@ pub fn choose(comb: Option<Comb>, joined: &Joined) -> Chosen {
     }
 }
 
-/// A trace of the joined events, reduced by whole blocks if there are too many; then also a note on
+/// A trace of the joined events. If there are too many, it keeps only some blocks, and a note says
 /// what was left out.
 pub fn trace(joined: &Joined, block_ns: Option<u64>) -> (Arrivals, Option<String>) {
     let all = joined.events.len();
@@ -231,7 +230,7 @@ mod tests {
             }
         };
         assert_eq!(choose(None, &joined(1)).law, Law::Poisson);
-        // Two exponential parts each: a distance of 0.1.
+        // Each gap is the mean of two exponential draws: a distance of 0.1.
         let chosen = choose(None, &joined(2));
         assert!(matches!(chosen.law, Law::Trace { .. }), "{chosen:?}");
     }
@@ -255,7 +254,7 @@ mod tests {
         assert_eq!(events.len(), 20_000);
         assert_eq!(events[1_000], [1_000_007, 9_000]);
         assert!(said.unwrap().contains("20,000 of 100,000 events"));
-        // So many that a block of the length asked for would hold more than are kept.
+        // So many that a block of the requested length would hold more than are kept.
         for block in [None, Some(50_000_000)] {
             let very_many = Joined {
                 time: 500_000_000,

@@ -45,11 +45,11 @@ pub fn fit(input: Input, seed: u64) -> Result<Fitted, FitError> {
     Ok(Fitted { model, report })
 }
 
-/// Said of a model whose sources strike each CPU as measured there.
+/// The warning for a model whose sources strike each CPU as measured there.
 const APART: &str = "Sources that seem to strike all CPUs alike would leave no time on one of them, so each CPU has the events that struck it.";
 
-/// The models of all sources, those that steal most first. With `apart`, each CPU is struck as
-/// measured there; otherwise CPUs that a source seems to strike alike share its events.
+/// The models of all sources, in descending order of the time they steal. With `apart`, each CPU is
+/// struck as measured there; otherwise CPUs that a source seems to strike alike share its events.
 fn fit_sources(input: &Input, seed: u64, apart: bool) -> (NoiseModel, Vec<SourceReport>) {
     let setting = Setting {
         cpus_per_node: input.cpus_per_node,
@@ -119,7 +119,7 @@ pub fn fit_run(
                     .events
                     .push((strike.begin, strike.length));
             }
-            // A source is one process on traced nodes and another one on untraced nodes.
+            // The unnamed source belongs to untraced nodes, all others to traced nodes.
             let unnamed =
                 source.kind == SourceKind::Unexplained && source.name == NoiseEvents::UNNAMED;
             let mut seen = events.lanes.iter();
@@ -172,8 +172,8 @@ struct Places {
 }
 
 impl Places {
-    /// Ranks that shared CPUs count as if spread over several such nodes: each one's observations
-    /// are those of a CPU of its own.
+    /// Ranks that shared CPUs count as if they were spread over several such nodes, each on a CPU
+    /// of its own.
     fn new(lanes: &[Lane], crowds: &[Crowd]) -> Self {
         let mut cpus: BTreeMap<NodeId, u32> = BTreeMap::new();
         let mut number: BTreeMap<(NodeId, u32), u32> = BTreeMap::new();

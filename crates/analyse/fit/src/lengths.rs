@@ -7,7 +7,7 @@ use idlewave_stats::pareto;
 
 /// Up to this many lengths are kept exactly.
 const KEPT: usize = 512;
-/// A tail is extended to the length that is exceeded once in this many times the events observed.
+/// A tail extends to the length that is exceeded once in this many times the events observed.
 const BEYOND: f64 = 1_000.0;
 /// It is never extended beyond this many times the longest event observed: a law without a mean
 /// would turn measured microseconds into seconds.
@@ -20,14 +20,14 @@ pub struct FittedLengths {
     pub lengths: Lengths,
     /// Test of the tail, if there is one.
     pub test: Option<GoodnessOfFit>,
-    /// What bounds the lengths, as a sentence without its stop.
+    /// What bounds the lengths, as a sentence without the full stop.
     pub why: String,
     /// Shape of the tail with its 95 % interval, if there is one.
     pub shape: Option<[f64; 3]>,
 }
 
-/// Fits lengths (nanoseconds, in any order); `missing` further events have no length. `longest` is
-/// the longest an event can be.
+/// Fits lengths (nanoseconds, in any order); `missing` more events have length 0. `longest` is the
+/// longest possible event.
 pub fn lengths(mut values: Vec<u64>, missing: u64, longest: u64, seed: u64) -> FittedLengths {
     values.sort_unstable();
     let found = pareto::tail(&values, seed);
@@ -158,7 +158,7 @@ mod tests {
         let seen: u64 = bins.iter().map(|b| b[1]).sum();
         assert_eq!(seen + tail.count, 2_000);
         assert!((tail.shape - 0.3).abs() < 0.05, "{tail:?}");
-        // A thousandth of a thousandth: (2e6)^0.3 of the scale.
+        // Exceeded once in 1,000 times 2,000 events: (2e6)^0.3 of the scale.
         let expected = 5_000.0 + 10_000.0 / 0.3 * (2e6_f64.powf(0.3) - 1.0);
         let limit = tail.limit_ns.unwrap();
         assert!(

@@ -1,4 +1,4 @@
-//! Speed levels: stays below the fastest speed, as sources that leave part of the speed.
+//! Speed levels: stretches below the fastest speed, as sources that leave part of the speed.
 
 use crate::input::SourceEvents;
 use crate::line::Line;
@@ -15,8 +15,8 @@ const DISTINCT: f64 = 0.1;
 /// Ends and durations of the quanta of a CPU, nanoseconds.
 type Series = (Vec<u64>, Vec<u64>);
 
-/// Levels of a run from its fixed work: quanta, or computations of the ranks of a phase; `None` if
-/// it has none. `place` gives node and CPU in the model.
+/// Levels of a run from its fixed work: quanta, or the ranks' computations in a phase; `None` if it
+/// has none. `place` gives node and CPU in the model.
 pub fn levels(
     run: &RunReader,
     of: NoiseOf,
@@ -65,7 +65,7 @@ fn of_quanta(
     Ok(series)
 }
 
-/// For ranks that share a CPU, the first.
+/// Of ranks that share a CPU, only the first counts.
 fn of_ranks(
     run: &RunReader,
     phase: u32,
@@ -90,7 +90,7 @@ fn of_ranks(
     Ok(series)
 }
 
-/// A source for each share of the speed that occurred.
+/// One source for each distinct share of the speed.
 fn sources(watched: &[((u32, u32), Vec<Segment>)]) -> Vec<SourceEvents> {
     // Share of the speed, line, start, length.
     let mut stays: Vec<(f64, usize, u64, u64)> = Vec::new();

@@ -1,4 +1,4 @@
-//! From a measurement to a noise model: for every source when it strikes, what, and for how long,
+//! From a measurement to a noise model: when each source strikes, what it strikes and for how long,
 //! with intervals and tests.
 //!
 //! Place in the flow: after the explanation of a run, whose strikes it uses, and before the

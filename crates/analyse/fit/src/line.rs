@@ -1,4 +1,4 @@
-//! Events of one source along a line of time: that of a CPU or of a node.
+//! Events of one source along the time line of a CPU or a node.
 
 /// When a CPU (or a node) was watched, and the events of one source there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Line {
     }
 }
 
-/// Lines one after the other, without unwatched time.
+/// Lines joined end to end, without unwatched time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Joined {
     /// Length in nanoseconds, 1 or more.
@@ -59,7 +59,7 @@ impl Joined {
         joined
     }
 
-    /// Distances of events from the one before, and of the first from the start; in order of time.
+    /// Distance of each event from the one before, and of the first from the start.
     pub fn gaps(&self) -> Vec<u64> {
         let before = std::iter::once(0).chain(self.events.iter().map(|e| e[0]));
         before.zip(&self.events).map(|(b, e)| e[0] - b).collect()

@@ -6,14 +6,13 @@ use idlewave_stats::periodicity;
 
 /// Fewer events on a line show no period.
 const LEAST: usize = 16;
-/// Lines on which a period is searched.
+/// Maximum number of lines on which a period is searched for.
 const SEARCHED: usize = 8;
 /// Least share of teeth with an event; below it there is no comb.
 const STRUCK_AT_LEAST: f64 = 0.5;
-/// Least share of the events that are on the comb beyond chance.
+/// Least share of the events on the comb, beyond chance.
 const ON_AT_LEAST: f64 = 0.5;
-/// From this many events off the comb on they are a process of their own; fewer are assigned to the
-/// comb.
+/// This many events off the comb are a process of their own; fewer are assigned to the comb.
 const APART: usize = 8;
 /// The stated jitter covers this share of the lateness.
 const CENTRAL: f64 = 0.95;
@@ -29,9 +28,9 @@ pub struct Comb {
     pub jitter: f64,
     /// Teeth in the watched time.
     pub teeth: u64,
-    /// Line, tooth, and what the events on it took together; in order.
+    /// Line, tooth, and the total time that its events took; in order.
     pub struck: Vec<(usize, i64, u64)>,
-    /// Lines with the events off the comb; empty if there are few, which are assigned to it.
+    /// Lines with the events off the comb; empty if these are few and assigned to it.
     pub rest: Vec<Line>,
     /// Test whether the lateness is uniform within the jitter.
     pub lateness: Tested,
@@ -133,9 +132,9 @@ pub fn comb(lines: &[Line]) -> Option<Comb> {
     })
 }
 
-/// Largest distance of events on the comb from their teeth: five standard deviations of most of
-/// them, limited so that teeth stay distinct. `None` if most of them are so far off that there is
-/// no comb.
+/// Largest distance from its tooth at which an event is on the comb: five standard deviations,
+/// estimated from the median and limited so that teeth stay distinct. `None` if most events are so
+/// far off that there is no comb.
 fn nearness(lanes: &[Lane], period: f64) -> Option<f64> {
     let mut off: Vec<f64> = lanes
         .iter()
@@ -227,7 +226,7 @@ fn sharpen(line: &Line, first: f64) -> Option<f64> {
 }
 
 /// The period that fits the events on the comb by least squares, with the half width of its
-/// interval; fills in the lateness of all.
+/// interval; fills in the lateness of all events.
 fn regress(lanes: &mut [Lane]) -> Option<(f64, f64)> {
     let (mut with, mut squares, mut n) = (0.0, 0.0, 0.0);
     let centres: Vec<(f64, f64)> = lanes

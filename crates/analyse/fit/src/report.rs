@@ -42,7 +42,7 @@ pub struct SourceReport {
     pub events: u64,
     /// CPU time watched, nanoseconds.
     pub watched_ns: u64,
-    /// Per second of a CPU: value and 95 % interval.
+    /// Events per second of a CPU: value and 95 % interval.
     pub rate_per_s: [f64; 3],
     /// Period and jitter in nanoseconds of a periodic source.
     pub period_ns: Option<[u64; 2]>,
@@ -60,7 +60,7 @@ pub struct SourceReport {
     pub p: Option<f64>,
     /// All tests.
     pub tests: Vec<GoodnessOfFit>,
-    /// Reasons for the choice of laws, as sentences without their stops.
+    /// Reasons for the choice of laws, as sentences without full stops.
     pub why: Vec<String>,
     /// Whether the events are too few to choose a law by evidence.
     pub few: bool,

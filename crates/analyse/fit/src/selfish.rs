@@ -25,7 +25,7 @@ pub struct SelfishError {
     pub reason: String,
 }
 
-/// Larger times are not whole nanoseconds in the numbers that tools write: 104 days.
+/// Above this, 104 days, the doubles that tools write no longer hold every nanosecond.
 const LATEST_NS: f64 = 9_007_199_254_740_992.0;
 /// Tolerated overlap of a detour with the next one: tools round both.
 const ROUNDING_NS: u64 = 1;
@@ -66,7 +66,7 @@ impl Selfish {
                     "the start {begin} ns is before the first one"
                 )));
             }
-            // Rounded once, so that the distance of two starts is as exact as they are.
+            // Rounded once, so that the distance of two starts is as exact as the starts.
             let begin = (begin - origin).round() as u64;
             let length = length.round() as u64;
             if let Some(&(before, lasted)) = read.events.last() {
@@ -96,8 +96,8 @@ impl Selfish {
         }
     }
 
-    /// Measured time in nanoseconds: as stated in the file, or up to a mean gap after the last
-    /// detour started; at least to its end.
+    /// Measured time in nanoseconds: as stated in the file, or up to a mean gap after the start of
+    /// the last detour; at least to that detour's end.
     pub fn watched_ns(&self) -> u64 {
         let Some(&(begin, length)) = self.events.last() else {
             return self.period_ns.unwrap_or(0);

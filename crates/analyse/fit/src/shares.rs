@@ -5,9 +5,9 @@ use crate::line::Joined;
 use idlewave_stats::rates;
 use idlewave_stats::resampling::{Resampler, interval};
 
-/// Blocks of time that are resampled.
+/// Number of time blocks that are resampled.
 const BLOCKS: usize = 50;
-/// With fewer events resampling misses what might have occurred: the interval of the rate is used
+/// With fewer events, resampling misses what might have occurred, so the rate's interval is used
 /// too.
 const FEW: u64 = 30;
 
@@ -23,9 +23,9 @@ pub struct Shares {
     pub stolen: Estimate,
 }
 
-/// Rate and stolen share of the events of a line. The rate has the exact Poisson interval, widened
-/// to that of resampling blocks of time if the events are not `independent`; the share has the
-/// interval of resampling.
+/// Rate and stolen share of the events of a line. The rate has the exact Poisson interval; if the
+/// events are not `independent`, it is widened to the interval from resampling blocks of time. The
+/// share has the interval from resampling.
 pub fn shares(joined: &Joined, independent: bool, seed: u64) -> Shares {
     let n = joined.events.len() as u64;
     let seconds = joined.time as f64 / 1e9;
@@ -89,7 +89,7 @@ mod tests {
         let found = shares(&even, true, 1);
         assert_eq!(found.rate[0], 50.0);
         assert!((found.stolen[0] - 5e-5).abs() < 1e-15);
-        // Garwood: 100 events are 81.4 to 121.6.
+        // Garwood's interval for 100 events is 81.4 to 121.6.
         assert!((found.rate[1] - 40.7).abs() < 0.05 && (found.rate[2] - 60.8).abs() < 0.05);
         // Every block has two events, so resampling finds no spread.
         assert!((found.stolen[2] - found.stolen[1]).abs() < 1e-12);

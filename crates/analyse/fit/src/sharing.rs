@@ -64,7 +64,7 @@ pub fn alike(lines: Vec<Line>) -> Vec<(Cpus, Vec<Line>)> {
         .collect()
 }
 
-/// The lines of a source by their CPU.
+/// The lines of a source by CPU.
 pub fn apart(lines: Vec<Line>) -> Vec<(Cpus, Vec<Line>)> {
     let mut of_cpu: BTreeMap<u32, Vec<Line>> = BTreeMap::new();
     for line in lines {
@@ -91,7 +91,7 @@ fn burstiness(lines: &[Line]) -> f64 {
     mean.max(1.0)
 }
 
-/// Whether counts over times have different rates: chi-squared, corrected for bursts.
+/// Whether pairs of count and time have different rates: chi-squared, corrected for bursts.
 fn differ(counts: &[(u64, u64)], bursts: f64) -> bool {
     let events: u64 = counts.iter().map(|c| c.0).sum();
     let time: u64 = counts.iter().map(|c| c.1).sum();
@@ -130,7 +130,7 @@ pub struct Shared {
     pub comb: Option<Comb>,
     /// Tests.
     pub tests: Vec<GoodnessOfFit>,
-    /// The reason, as a sentence without its stop; empty if there is nothing to say.
+    /// The reason, as a sentence without the full stop; empty if there is nothing to say.
     pub why: String,
 }
 
@@ -154,7 +154,7 @@ fn window(lines: &[Line]) -> u64 {
     median.clamp(WINDOW.0, WINDOW.1)
 }
 
-/// Nothing is shared, or nothing can be known because the CPUs' clocks differ.
+/// The finding if nothing is shared, or nothing can be known because the CPUs' clocks differ.
 pub fn alone(lines: &[Line]) -> Shared {
     Shared {
         sharing: Sharing::Alone,
@@ -164,8 +164,8 @@ pub fn alone(lines: &[Line]) -> Shared {
     }
 }
 
-/// Determines what the CPUs of a node share. `exclusive` allows one at a time: all CPUs are struck,
-/// alike.
+/// Determines what the CPUs of a node share. `exclusive` allows "one at a time", which requires
+/// that all CPUs are struck alike.
 pub fn sharing(lines: &[Line], exclusive: bool) -> Shared {
     let nodes = nodes(lines);
     if nodes.is_empty() || lines.iter().all(|l| l.events.is_empty()) {
@@ -188,7 +188,7 @@ pub fn sharing(lines: &[Line], exclusive: bool) -> Shared {
             pairs += 1;
         }
     }
-    // Regular streams coincide all together or not at all: a pair of them is one trial, not one per
+    // Two regular streams coincide at all events or at none: a pair is one trial, not one per
     // event.
     let own_comb = comb(lines);
     let p = match own_comb {
@@ -250,8 +250,8 @@ pub fn sharing(lines: &[Line], exclusive: bool) -> Shared {
     }
 }
 
-/// The line of a node: events that start within a window of the first of them are one, with the
-/// mean of what the CPUs lost.
+/// The line of a node: events that start within a window of the first are one event, with the mean
+/// of what the CPUs lost.
 fn together(lines: &[&Line], window: u64) -> Line {
     let all = merged(lines);
     let mut events: Vec<(u64, u64)> = Vec::new();
@@ -284,15 +284,15 @@ fn merged(lines: &[&Line]) -> Line {
     }
 }
 
-/// The comb of nodes, with a test whether as many of its teeth would strike several CPUs if these
+/// The comb of nodes, with a test whether so few of its teeth would strike several CPUs if the CPUs
 /// were independent.
 fn one_at_a_time(merged: &[Line], nodes: &[Vec<&Line>]) -> Option<(Comb, GoodnessOfFit)> {
     let comb = comb(merged)?;
     let (mut teeth, mut several, mut expected) = (0_u64, 0_u64, 0.0);
     for (line, cpus) in merged.iter().zip(nodes) {
         let number = (line.time() as f64 / comb.period).round().max(1.0);
-        // The CPUs that each tooth strikes: the nearest whole number of periods from the first
-        // event.
+        // The CPUs that each tooth strikes. An event's tooth is its distance from the first event,
+        // rounded to whole periods.
         let Some(origin) = line.events.first().map(|e| e.0) else {
             continue;
         };

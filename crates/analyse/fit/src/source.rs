@@ -54,7 +54,7 @@ struct Named {
     keeps: f64,
 }
 
-/// What its events have in common, whatever their laws.
+/// What a source's events have in common, whatever their laws.
 struct Common<'a> {
     named: &'a Named,
     cpus: &'a Cpus,

@@ -1,4 +1,4 @@
-//! The report as text of 80 columns.
+//! The report as text, 80 columns wide.
 
 use crate::report::{Report, SourceReport};
 use idlewave_noise::{Scope, Together};
@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 /// Columns of the terminal.
 const WIDTH: usize = 80;
-/// Sources listed.
+/// Maximum number of sources listed.
 const ROWS: usize = 16;
 
 impl Report {
@@ -145,7 +145,7 @@ fn row(out: &mut String, s: &SourceReport) {
     wrapped(out, &format!("  {}", more.join("; ")));
 }
 
-/// A paragraph, indented; its leading blanks are added to every line.
+/// Appends an indented paragraph; the text's leading blanks are added to every line.
 fn wrapped(out: &mut String, text: &str) {
     let text = one_line(text);
     let blanks = text.len() - text.trim_start().len();

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 const US: u64 = 1_000;
 
-/// Four ranks for 100 ms; one of the tasks strikes each of two CPUs for 100 us every 2 ms.
+/// Four ranks for 100 ms; a task strikes ranks 0 and 1 for 100 us every 2 ms.
 fn fitted(places: Vec<(u32, u32)>, of: NoiseOf) -> Fitted {
     let mut made = Made::new(4);
     made.turns = Some(500 * US);

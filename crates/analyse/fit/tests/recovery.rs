@@ -1,6 +1,5 @@
-//! Events drawn from a known model are fitted: the laws come back, their parameters lie in their
-//! intervals about as often as these say, and a program meets the same delay under the fitted
-//! model.
+//! Fits events drawn from a known model: the laws come back, the true parameters lie in the
+//! intervals about as often as stated, and a program meets the same delay under the fitted model.
 
 #![allow(clippy::unwrap_used)]
 
@@ -37,7 +36,7 @@ fn model(cpus_per_node: u32, sources: Vec<Source>) -> NoiseModel {
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What is seen of a model on so many nodes in two stretches of time, with a hole between them.
+/// What is seen of a model on this many nodes in two stretches of time with a hole between them.
 fn seen(model: &NoiseModel, nodes: u32, time: u64, seed: u64) -> Input {
     let noise = Noise::new(model, seed, 0, |_| true).unwrap();
     let (half, hole) = (time / 2, time / 5);
@@ -200,7 +199,7 @@ fn what_strikes_a_node_together_does_so_again() {
             _ => 100.0,
         };
         assert!(rate[1] <= expected && expected <= rate[2], "{rate:?}");
-        // Few nodes have long been watched: the rate itself is uncertain by 3 %.
+        // One node was watched for 20 s: the rate itself is uncertain by 3 %.
         same_delay(&truth, &found.model, 0.1);
     }
 }
@@ -218,7 +217,7 @@ fn a_daemon_that_wanders_regularly_strikes_one_cpu_at_a_time_again() {
         panic!("{back:?}");
     };
     assert!(period_ns.abs_diff(20_000_000) < 200, "{period_ns}");
-    // A CPU has a quarter of the node's 50 per second.
+    // A CPU has a quarter of the node's 50 events per second.
     let rate = found.report.sources[0].rate_per_s;
     assert!(rate[1] <= 12.5 && 12.5 <= rate[2], "{rate:?}");
     let stolen = found.report.sources[0].stolen[0];
@@ -405,8 +404,9 @@ fn teeth_that_strike_nobody_keep_the_share_of_the_time() {
 
 #[test]
 fn sources_too_rare_to_tell_the_cpus_apart_leave_each_cpu_the_time_that_it_had() {
-    // The hog has CPU 0 for 9 of 10 s and CPU 1 for 1 s: ten strikes and five, which may be chance.
-    // Another one takes 70 % of CPU 1. Shared alike, CPU 1 would have no time left.
+    // The hog takes CPU 0 for 9 of 10 s and CPU 1 for 1 s, in ten strikes and five, which may be
+    // chance. Another source takes 70 % of CPU 1. If the hog struck both alike, CPU 1 would have no
+    // time left.
     let line = |cpu, events: Vec<(u64, u64)>| Line {
         node: 0,
         cpu,

@@ -8,7 +8,7 @@ idlewave.calibration = () => {
   const rate = (v) => v >= 1e9 ? short(v / 1e9) + " GB/s" : v >= 1e6 ? short(v / 1e6) + " MB/s" : short(v / 1e3) + " kB/s";
   const lengths = { label: "message", format: bytes, tick: bytes, powers: true };
   const duration = (ns) => time(ns).replace(/\.0+ /, " ");
-  /** A curve of the measured and, in dashes of its colour, one of the model. */
+  /** The measured curve and, dashed in its colour, that of the model. */
   const both = (name, i, points, x, measured, model) => [
     { name, color: palette(i), points: points.filter((p) => x(p) > 0).map((p) => [x(p), measured(p)]) },
     { name: name + ", model", color: palette(i), dash: [6, 5], bare: true,
@@ -22,7 +22,7 @@ idlewave.calibration = () => {
     ways.sort((a, b) => b.startsWith("between") - a.startsWith("between"));
     ways.forEach((w) => select.append(element("option", w, { value: w })));
     const curves = () => {
-      // Shorter ones tell of the ranks, not of the link.
+      // Shorter messages measure the ranks, not the link.
       const points = sheet.streams.filter((p) => key(p) === select.value && p.bytes >= 1024);
       return unique((p) => p.pairs, points).sort((a, b) => a - b).map((k, i) => ({
         name: k + (k === 1 ? " pair" : " pairs"), color: palette(i),

@@ -1,6 +1,6 @@
 "use strict";
 /* The timeline of the whole run: late steps, CPUs, ranks and sources over one axis. Where events are closer than
-   pixels, columns of a pixel stand for them; elsewhere every event is drawn. Its data come from the tree (tree.js). */
+   pixels, one-pixel columns stand for them; elsewhere every event is drawn. The data come from the tree (tree.js). */
 idlewave.exploring = async (data) => {
   const { byId, time, color, percent, count } = idlewave, canvas = byId("explorer-canvas"), tree = idlewave.tree(data);
   const { CLASSES } = tree, MOST_BOXES = 24000, OWN = 2, INTERRUPT = 3;
@@ -26,7 +26,7 @@ idlewave.exploring = async (data) => {
     return y + 4;
   };
 
-  /** Height of a column for a share of time: full for all of it, a fifth less for each tenth of that. */
+  /** Height of a column for a share of time: full for all of it, a fifth less for each factor of ten. */
   const tall = (share, height) => share > 0 ? Math.max(2, height * Math.min(1, 1 + Math.log10(share) / 5)) : 2;
   const lateTall = (lateness, height) => Math.max(3, height * Math.log10(1 + lateness / 100) / Math.log10(1 + greatestLate / 100));
 
@@ -187,7 +187,7 @@ idlewave.exploring = async (data) => {
     canvas.dataset.ms = (performance.now() - start).toFixed(2);
     want(covered.wanted);
   };
-  /** Reads what the next steps of zooming into the middle need, while nothing else is to be done. */
+  /** Reads ahead, while idle, what the next steps of zooming into the middle need. */
   let ahead = 0;
   const readAhead = () => {
     const { from, to } = pane.view(), quarter = (to - from) / 4;
@@ -231,7 +231,7 @@ idlewave.exploring = async (data) => {
   };
 
   const exactTime = (ns) => (ns / 1e9).toFixed(9).replace(/(\d{3})(?=\d)/g, (d, _, at, all) => at > all.indexOf(".") ? d + "\u202f" : d) + " s";
-  /** A moment to the digits that a stretch of this length shows. */
+  /** A moment with as many digits as a stretch of this length can show. */
   const momentOf = (ns, span) => (Math.max(0, ns) / 1e9).toFixed(Math.max(0, Math.min(9, Math.ceil(-Math.log10(span / 1e9)) + 2))) + " s";
   const said = (e) => {
     const name = names[e.what], row = rows[e.row];
@@ -287,7 +287,7 @@ idlewave.exploring = async (data) => {
     return pane.draw();
   };
   const report = (view) => {
-    // More events at one moment than a leaf keeps.
+    // Events left out because there were more at one moment than a leaf keeps.
     const out = pieces.reduce((n, p) => n + (p.node.leaf ? p.node.leftOut : 0), 0);
     byId("explorer-range").textContent = time(Math.round(view.to - view.from)) + " shown, from " + momentOf(view.from, view.to - view.from) +
       (out ? "; without the " + count(out) + " shortest events" : picture.size ? "" : "; every event");
@@ -317,7 +317,7 @@ idlewave.exploring = async (data) => {
     if (applying || !pane) return;
     timer = setTimeout(() => history.replaceState(null, "", address()), 200);
   };
-  /** Goes to another moment, which the back button leaves again. */
+  /** Goes to another moment; the back button returns. */
   const jump = (from, to) => {
     clearTimeout(timer);
     applying = true;

@@ -6,7 +6,7 @@ idlewave.finding = (explorer) => {
   byId("find-names").append(...[...new Set([...totals.keys()].map((what) => data.names[what].name))].sort().slice(0, 500)
     .map((name) => element("option", undefined, { value: name })));
 
-  /** "late > 50 us": the names that are meant, and the least weight in ns. */
+  /** "late > 50 us": the names that match, and the least weight in ns. */
   const parse = (text) => {
     const [, name, amount, unit] = text.trim().match(/^(.*?)\s*(?:>\s*([\d.]+)\s*(ns|us|\u00b5s|ms|s)?)?$/i), asked = name.toLowerCase();
     const above = amount === undefined ? -1 : Number(amount) * { ns: 1, us: 1e3, "\u00b5s": 1e3, ms: 1e6, s: 1e9 }[(unit || "us").toLowerCase()];

@@ -1,6 +1,6 @@
 "use strict";
 /* Histograms on log bins, both scales logarithmic. A series is { name, bins: [[edge ns, count]], color };
-   a mark is an upright line { at, color }. */
+   a mark is a vertical line { at, color }. */
 idlewave.histogram = (box, series, marks) => {
   const LEFT = 52, RIGHT = 10, TOP = 8, BOTTOM = 26, HEIGHT = 250;
   box.replaceChildren();
@@ -79,7 +79,7 @@ idlewave.histogram = (box, series, marks) => {
     g.strokeStyle = color;
     g.beginPath(); g.moveTo(x0, y0); g.lineTo(x1, y1); g.stroke();
   }
-  /** Width of a bin as a ratio: empty bins are left out, so the closest pair of edges tells it. */
+  /** Width of a bin as a ratio: empty bins are left out, so the closest pair of edges gives it. */
   function binRatio(all) {
     let least = Infinity;
     for (const s of all) {
@@ -90,7 +90,7 @@ idlewave.histogram = (box, series, marks) => {
     }
     return least === Infinity ? 1.05 : Math.min(2, least);
   }
-  /** Round times between two ends: 1, 2, 5 per decade, or fewer where there are many decades. */
+  /** Round times between two ends: six per decade, fewer if there are many decades, evenly spaced within a third of one. */
   function ticks(from, to, width) {
     const decades = Math.log10(to / from), out = [];
     const steps = decades < .35 ? null : decades > 4 ? [1] : decades > 2 ? [1, 3] : [1, 1.5, 2, 3, 5, 7];

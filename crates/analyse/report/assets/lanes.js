@@ -1,10 +1,10 @@
 "use strict";
 /* The time line of ranks: the whole program in bins, exact calls and what ran on their CPUs where the page has
-   them. Times are nanoseconds after the begin of the recording. */
+   them. Times are nanoseconds after the start of the recording. */
 idlewave.lanes = (data) => {
   const { byId, time, percent, color, KINDS, REASONS, RANK, findings } = idlewave;
   const canvas = byId("lanes-canvas"), program = findings.program, AXIS = 26;
-  // Neither the colour of waiting nor that of interrupts; regions have the shades of the fourth.
+  // Neither the colour of waiting nor that of interrupts; regions have shades of the fourth.
   const order = idlewave.mostTime(data), colorOf = idlewave.taskColors(data.tasks, order, [0, 2, 5, 6, 7]), markColor = (i) => idlewave.palette(3 + 8 * (1 + i % 4)), { baseName } = idlewave;
   const own = (row, task) => data.tasks[task].kind === RANK && row.threads.includes(data.tasks[task].pid);
   const taskColor = (row, task) => data.tasks[task].kind === RANK && !own(row, task) ? color("sharing") : colorOf(task);
@@ -24,7 +24,7 @@ idlewave.lanes = (data) => {
   };
   for (const w of data.windows) for (const kind of ["calls", "waits", "bursts", "interrupts", "messages", "marks"]) w[kind].first = index(w[kind]);
 
-  /** First piece of a row that may reach into what comes after `from`; nested ones are few. */
+  /** First piece of a row that may extend beyond `from`; nested ones are few. */
   const search = (pieces, row, from) => {
     let [a, b] = [pieces.first[row], pieces.first[row + 1]];
     const begin = a;
@@ -81,7 +81,7 @@ idlewave.lanes = (data) => {
       for (const layer of STACK) {
         const share = mean(layer) * h;
         if (share <= 0) continue;
-        // What is there is seen, however short: at least half a pixel.
+        // However short it is, it is visible: at least half a pixel.
         const tall = Math.min(Math.max(.5, share), y - top);
         g.fillStyle = color("layer-" + layer);
         g.fillRect(px, y - tall, step + .3, tall);
@@ -108,7 +108,7 @@ idlewave.lanes = (data) => {
       const o = data.operations[w.calls.what[i]];
       box(p, q, top, h, color("layer-" + (o ? o.layer : 3)));
       if (!o || h < 18 || pane.x(q) - pane.x(p) < 40) return;
-      // Its name stands after what it waited.
+      // Its name stands after its waits.
       let from = p;
       each(w.waits, r, p, q, (k, c, d) => { if (c < q) from = Math.max(from, d); });
       names.push([o.name.replace(/^MPI_/, ""), from, pane.x(q) - pane.x(from)]);

@@ -18,7 +18,7 @@ idlewave.matrix = (canvas) => {
     const low = parse(color("card")), high = parse(color("interrupt"));
     g.clearRect(0, 0, width, height);
     for (let i = 0; i < all.length; i++) {
-      // From the square root, so that small amounts are seen beside large ones; nothing stays the ground.
+      // Square root, so that small amounts are visible beside large ones; zero keeps the background.
       const strength = all[i] ? .12 + .88 * Math.sqrt(all[i] / most) : 0;
       g.fillStyle = all[i] ? "rgb(" + low.map((l, k) => Math.round(l + (high[k] - l) * strength)) + ")" : color("faint");
       g.fillRect(LEFT + i % cells * side, TOP + Math.floor(i / cells) * side, Math.max(1, side - (side > 6 ? 1 : 0)), Math.max(1, side - (side > 6 ? 1 : 0)));

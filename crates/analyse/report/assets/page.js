@@ -30,14 +30,14 @@ idlewave.ranks = (n) => n < 1000 ? String(n) : n < 1e6 ? Math.floor(n / 1e3) + "
 idlewave.byId = (id) => document.getElementById(id);
 idlewave.findings = JSON.parse(idlewave.byId("findings").textContent);
 
-/** Bytes of base64 and raw deflate. */
+/** Bytes from base64 and raw deflate. */
 idlewave.unpack = async (text) => {
   const binary = atob(text), bytes = new Uint8Array(binary.length);
   for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 };
-/** The same, with JSON in it. */
+/** The same, parsed as JSON. */
 idlewave.inflate = async (text) => JSON.parse(new TextDecoder().decode(await idlewave.unpack(text)));
 
 /** Colours of the style sheet, kept until the next redraw: reading them is slow. */
@@ -52,7 +52,7 @@ idlewave.isDark = () => {
   const chosen = document.documentElement.dataset.theme;
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 };
-/** Colours that are told apart, in order of use: eight of their own, then lighter and darker ones of the same tones. */
+/** Colours that can be told apart, in order of use: eight tones, then lighter and darker ones of the same tones. */
 idlewave.palette = (i) => {
   const light = ["#c9530a", "#0072b2", "#00805c", "#7b4ea3", "#b8336a", "#8a6d00", "#5a7d2a", "#8c564b"];
   const dark = ["#ee8a45", "#56a9e0", "#2fbf94", "#b493dc", "#ec7fa9", "#d1b23f", "#a3c76d", "#c99a8d"];
@@ -61,7 +61,7 @@ idlewave.palette = (i) => {
   const mixed = (k) => Math.round(parseInt(base.slice(k, k + 2), 16) * (1 - share) + to * share);
   return "#" + [1, 3, 5].map((k) => mixed(k).toString(16).padStart(2, "0")).join("");
 };
-/** The same without those that other things in the picture have: the n-th of the tones that are left. */
+/** The same without the tones that other things in the picture use: the n-th of the remaining tones. */
 idlewave.paletteOf = (tones, n) => idlewave.palette(tones[n % tones.length] + 8 * Math.floor(n / tones.length));
 /** Colour group of a class of sources; the same as in the table of sources. */
 idlewave.group = (kind) => ({
@@ -114,7 +114,7 @@ idlewave.canvas = (canvas, height) => {
 idlewave.drawings = [];
 idlewave.redraw = () => { idlewave.colors.clear(); idlewave.drawings.forEach((draw) => draw()); };
 
-/** Headings stand over their columns: to the left over text. */
+/** Aligns headings with their columns: to the left over text. */
 idlewave.align = (table) => {
   const first = table.tBodies[0].rows[0];
   if (first) [...first.cells].forEach((c, i) => { if (c.classList.contains("text")) table.tHead.rows[0].cells[i].classList.add("text"); });

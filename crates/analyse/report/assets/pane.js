@@ -1,6 +1,6 @@
 "use strict";
-/* A stretch of time on a canvas, with zoom, pan and keys: what both time lines share. What is drawn in
-   it, and what is under the cursor, the caller says. Times are offsets in ns.
+/* A stretch of time on a canvas, with zoom, pan and keys: what both time lines share. The caller
+   says what is drawn in it, and what is under the cursor. Times are offsets in ns.
    `what`: { canvas, tools (element with [data-zoom] buttons), left (margin), least (span in ns),
    whole() -> [from, to], zero() -> time of the axis' 0, layOut() -> height, draw(g, pane, height),
    over(g, pane, height) on top of everything, describe(x, y, t) -> tip, report(view), focus() -> [from, to];
@@ -31,7 +31,7 @@ idlewave.pane = (what) => {
       if (px > area.left + 18 && px < area.left + area.width - 18) g.fillText(text, px, 10);
     }
   };
-  /** Everything inside is cut off at the edges of the area. */
+  /** Clips everything inside to the area. */
   const clipped = (g, y, height, inside) => {
     g.save();
     g.beginPath();
@@ -53,7 +53,7 @@ idlewave.pane = (what) => {
     canvas.dataset.to = view.to;
     what.report(view);
   };
-  /** The stretch between two times with its edges dashed, over everything, so that rows can be compared with them. */
+  /** Marks the stretch between two times with dashed edges over everything, so that rows can be compared. */
   const marked = (g, total, from, to) => {
     const [a, b] = [x(from), x(to)];
     g.fillStyle = color("accent");
@@ -107,7 +107,7 @@ idlewave.pane = (what) => {
 
   canvas.addEventListener("wheel", (event) => {
     const out = event.deltaY > 0, [first, last] = what.whole();
-    // At the whole window the wheel scrolls the page, so that nobody is caught in the drawing.
+    // When all is in view, the wheel scrolls the page, so that nobody gets stuck in the drawing.
     if (event.deltaY === 0 || (out && view.to - view.from >= last - first)) return;
     event.preventDefault();
     const lines = event.deltaMode === 1 ? 30 : 1;
@@ -167,7 +167,7 @@ idlewave.taskColors = (tasks, order, colors = [0, 2, 3, 4, 5, 6, 7]) => {
   return (i) => tasks[i].kind === idlewave.RANK ? idlewave.color("rank")
     : idlewave.paletteOf(colors, bases.indexOf(idlewave.baseName(tasks[i])));
 };
-/** One task of each name, those that ran longest in the time lines first: colours and legends begin with them. */
+/** One task of each name, longest total run in the time lines first: colours and legends start with those. */
 idlewave.mostTime = ({ tasks, windows }) => {
   const ran = new Map(), first = new Map();
   tasks.forEach((t, i) => {
@@ -186,7 +186,7 @@ idlewave.baseName = (task) => task.kind === 1 ? task.name.split("/")[0] : task.n
 /** "name (class)", the class alone where it says no more. */
 idlewave.sourceName = (s) => s.name + (s.kind === s.name ? "" : " (" + s.kind + ")");
 
-/** Who made something late: the parts with bars, and their sum with what it is. */
+/** What made something late: the parts with bars, and their sum with its label. */
 idlewave.parts = (box, list, total, words) => {
   const { element, findings, time } = idlewave;
   box.replaceChildren();

@@ -1,9 +1,9 @@
 "use strict";
-/* The pages of placements: tooltips of what is drawn, and files to copy. All else is in the page as it is. */
+/* The pages of placements: tooltips of what is drawn, and files to copy. Everything else is static. */
 idlewave.placement = () => {
   document.querySelectorAll("[data-tip]").forEach((part) => {
     const title = part.querySelector("title"), text = title.textContent;
-    // Both would show.
+    // Both tooltips would show.
     title.remove();
     part.setAttribute("aria-label", text);
     part.addEventListener("pointermove", (event) => idlewave.tip(text, event.clientX, event.clientY));
@@ -16,7 +16,7 @@ idlewave.placement = () => {
         await navigator.clipboard.writeText(code.textContent + "\n");
         button.textContent = "Copied";
       } catch {
-        // Not allowed here: what is selected can be copied by hand.
+        // The clipboard is not allowed here: the selection can be copied by hand.
         getSelection().selectAllChildren(code);
         button.textContent = "Selected";
       }

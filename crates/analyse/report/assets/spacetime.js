@@ -1,5 +1,5 @@
 "use strict";
-/* Waiting in space and time: ranks downwards, time to the right; the tone is waiting, colours on top are who took the CPUs. */
+/* Waiting in space and time: ranks downwards, time to the right; the tone shows waiting, colours on top show what took the CPUs. */
 idlewave.spacetime = (maps) => {
   const { byId, findings, time, percent, color, legend } = idlewave;
   const canvas = byId("spacetime-canvas"), select = byId("spacetime-map"), LEFT = 74, BOTTOM = 6;
@@ -20,7 +20,7 @@ idlewave.spacetime = (maps) => {
     return a === b ? "rank " + a : "ranks " + a + " to " + b;
   };
 
-  /** The cells as an image, one pixel each; made anew when colours or the map change. */
+  /** The cells as an image, one pixel each; rebuilt when colours or the map change. */
   const paint = () => {
     const m = map(), { waiting, who, taken } = cells[chosen], data = new ImageData(m.columns, m.rows);
     const ground = parse(color("card")), tone = parse(color("accent"));
@@ -52,7 +52,7 @@ idlewave.spacetime = (maps) => {
     const every = Math.ceil(15 / tall());
     for (let row = 0; row < m.rows; row += every) g.fillText("rank " + firstRank(row), LEFT - 8, top + (row + .5) * tall());
   };
-  /** The way of a silent wave from the late rank. */
+  /** The path of an undisturbed wave from the late rank. */
   const over = (g, total) => {
     const m = map(), late = m.late === null ? null : findings.latest[m.late];
     if (!late || !m.speed) return;
@@ -92,7 +92,7 @@ idlewave.spacetime = (maps) => {
       canvas.dataset.map = chosen;
     },
   });
-  // A late step, if there is one: there is something to see.
+  // Starts with a late step, if there is one: there is something to see.
   chosen = Math.max(0, maps.findIndex((m) => m.late !== null));
   select.value = chosen;
   select.addEventListener("change", () => { chosen = Number(select.value); paint(); pane.whole(); });

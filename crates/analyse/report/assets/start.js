@@ -17,7 +17,7 @@
   idlewave.redraw();
   let width = innerWidth;
   addEventListener("resize", () => {
-    // Browsers of telephones resize in height alone when their bars come and go.
+    // Mobile browsers change only their height when their bars come and go.
     if (innerWidth !== width) { width = innerWidth; idlewave.redraw(); }
   });
   document.documentElement.dataset.ready = "true";

@@ -29,7 +29,7 @@ idlewave.timeline = (data) => {
     return y + 4;
   };
 
-  /** Colours of what a step is charged with: those of the same task or interrupt above it, and own ones for the rest. */
+  /** Colours of what a step is charged with: those of the same task or interrupt above it, and colours of their own for the rest. */
   const chargeColor = (s) => {
     const task = order.find((t) => baseName(data.tasks[t]) === s.name);
     if (s.kind === "hypervisor") return color("gap");
@@ -40,7 +40,7 @@ idlewave.timeline = (data) => {
   };
   const sourceOf = (i) => findings.sources[i] || { name: "not in the table of sources", kind: "unexplained" };
 
-  /** What the late step is charged with on a rank: where it was, or, of what has a length only, a hatched share of what is left
+  /** What the late step is charged with on a rank: where it was, or, if only its length is known, a hatched share of what is left
       of the step, from its end backwards. Pieces are { from, to, source, time, hatched }. */
   const charged = (w, late, rank, row) => {
     const own = [], { at, len, what } = w.charged;
@@ -123,7 +123,7 @@ idlewave.timeline = (data) => {
     g.fillText(text, left + 6, y + h / 2);
   };
 
-  /** What the line above the drawing says of the visible stretch. */
+  /** What the line above the drawing says about the visible stretch. */
   const report = (view) => {
     const w = data.windows[chosen];
     canvas.dataset.late = chosen;

@@ -8,7 +8,7 @@ idlewave.tree = (data) => {
   const CLASSES = 4, PARTS = 4, KEPT = 64, { bins, depth } = data, lines = data.rows.length * CLASSES;
   const size = (level) => data.unit * PARTS ** (depth - level);
 
-  /** Places of all nodes, from the preorder: a node with parts is followed by these. */
+  /** Places of all nodes, from the preorder: a node with parts is followed by them. */
   const places = [];
   {
     let next = 0;
@@ -24,7 +24,7 @@ idlewave.tree = (data) => {
     place(0, 0);
   }
   const inside = new Map(data.inside), texts = new Map(), nodes = new Map(), files = new Map(), reading = new Map();
-  /** The folder beside this page: its name, less the ending, and _files. */
+  /** The folder beside this page: its name without the extension, and _files. */
   const folder = () => {
     try {
       const name = decodeURIComponent(location.pathname.split("/").pop());
@@ -111,7 +111,7 @@ idlewave.tree = (data) => {
   idlewave.explorer.put = (key, list) => { if (key === data.key) list.forEach(([number, text]) => texts.set(number, text)); };
 
   const isEmpty = (number) => !inside.has(number) && data.packs[number] === null;
-  /** Whether only bins of the root can be known of a node: it is in no file. */
+  /** Whether a node is known only from bins of the root, because it is in no file. */
   const isLost = (number) => isEmpty(number) && !data.is_whole;
   const keep = (number, node) => {
     nodes.delete(number);
@@ -141,8 +141,8 @@ idlewave.tree = (data) => {
     return reading.get(number);
   };
 
-  /** What to draw of a stretch: nodes whose bins are at most so long, or leaves, each with the part of time that it stands for;
-      and the nodes that have to be read for better. Until then a node above stands for them. */
+  /** What to draw of a stretch: nodes whose bins are at most `longest`, or leaves, each with the part of time that it stands for;
+      and the nodes to read for a finer view. Until they are read, a node above stands for them. */
   const cover = (from, to, longest) => {
     const pieces = [], wanted = [];
     const visit = (place, above) => {

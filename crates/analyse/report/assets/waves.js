@@ -41,7 +41,7 @@ idlewave.waves = (canvas) => {
       }
     }
     g.globalAlpha = 1;
-    // The end of the wait at h hops is expected h / speed after the begin of the delay's first effect.
+    // The end of the wait at h hops is expected h / speed after the start of the delay's first effect.
     if (wave.speed && wave.speed.value > 0) {
       const per = 1e9 / wave.speed.value, end = (p) => p[2] + p[3];
       const start = wave.points.reduce((sum, p) => sum + end(p) - p[1] * per, 0) / wave.points.length;
@@ -49,7 +49,7 @@ idlewave.waves = (canvas) => {
       g.lineWidth = 1.5;
       g.setLineDash([6, 4]);
       for (const side of [-1, 1]) {
-        // Of each hop the next rank outwards: a wave that goes round a ring comes back on the other side.
+        // For each hop, the next rank outwards: a wave that goes round a ring comes back on the other side.
         const near = [];
         for (const p of wave.points) {
           const away = side * (p[0] - wave.origin), before = near[near.length - 1];

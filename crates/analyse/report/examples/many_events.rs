@@ -1,9 +1,11 @@
-//! A run of ten million events, explained, with its page and the files beside it, and how long that took:
-//! `cargo run --release -p idlewave-report --example many_events -- DIR [EVENTS]`. DIR must not exist. Then
-//! `node tests/browser/many_events.mjs DIR/report.html [SCREENSHOTS]` measures the page.
+//! Writes and explains a run of ten million events, renders its page and the files beside it, and
+//! prints how long each took: `cargo run --release -p idlewave-report --example many_events -- DIR
+//! [EVENTS]`. DIR must not exist. Then `node tests/browser/many_events.mjs DIR/report.html
+//! [SCREENSHOTS]` measures the page.
 //!
-//! Eight ranks compute for 20 us, with jitter, and meet in a barrier. Ticks, softirqs, a kernel thread and a
-//! daemon take their CPUs. Only the computations are simulated: the analysis is that of any run.
+//! Eight ranks compute for 20 us, with jitter, and meet in a barrier. Ticks, softirqs, a kernel
+//! thread and a daemon take their CPUs. Only the computations are simulated; the analysis is the
+//! same as for any run.
 
 use idlewave_explain::{Explanation, explain};
 use idlewave_report::render_page;
@@ -28,7 +30,7 @@ const WORK_NS: u64 = 20_000;
 const DAEMON: Pid = Pid::new(4_242);
 const KERNEL: Pid = Pid::new(37);
 
-/// Numbers that look random and are the same every time (xorshift64).
+/// Pseudo-random numbers, the same every time (xorshift64).
 struct Random(u64);
 
 impl Random {
@@ -92,7 +94,7 @@ fn strikes(cpu: u32, until: u64) -> Vec<Taken> {
     all
 }
 
-/// When the ranks are done with the computation of every step, and when the barrier lets them go.
+/// How long each rank computes in each step, and when the barrier releases the ranks.
 struct Steps {
     done: Vec<Vec<u32>>,
     released: Vec<u64>,
@@ -110,7 +112,7 @@ fn steps(count: u64, all: &[Vec<Taken>]) -> Steps {
         let mut last = 0;
         for rank in 0..RANKS as usize {
             let mut end = begin + WORK_NS + random.below(300);
-            // What struck while the rank waited cost it nothing, unless it goes on.
+            // What struck while the rank waited costs it nothing, unless it lasts beyond the wait.
             while let Some(taken) = all[rank].get(next[rank]).filter(|t| t.begin < end) {
                 end += taken.end.saturating_sub(taken.begin.max(begin));
                 next[rank] += 1;
@@ -197,7 +199,7 @@ fn names(out: &mut RunWriter) -> Result<(), RunError> {
     out.write_table(&sources)
 }
 
-/// Bursts and interrupts of every CPU: its rank has it unless a thread does.
+/// Bursts and interrupts of every CPU. Its rank has the CPU unless another thread does.
 fn kernel(out: &mut RunWriter, all: &[Vec<Taken>], end: u64) -> Result<(), RunError> {
     let (mut bursts, mut interrupts) = (out.table::<Bursts>()?, out.table::<Interrupts>()?);
     for (n, strikes) in (0..).zip(all) {

@@ -1,4 +1,4 @@
-//! The data behind a calibration's page; whoever measured fills it in.
+//! The data behind a calibration's page, filled in by the code that measures.
 
 use idlewave_run::findings::Estimate;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub struct CalibrationSheet {
     pub parameters: Vec<CalibratedParameter>,
     /// Ping-pongs.
     pub ping_pongs: Vec<PingPongPoint>,
-    /// Pairs that send at the same time.
+    /// Pairs that send simultaneously.
     pub streams: Vec<StreamPoint>,
     /// All-to-all exchanges.
     pub all_to_all: Vec<AllToAllPoint>,
@@ -55,7 +55,7 @@ pub enum ParameterUnit {
 pub struct TypicalMisfit {
     /// Which messages: "between nodes".
     pub of: String,
-    /// Share of the time, from 0.
+    /// Share of the time, at least 0.
     pub value: f64,
 }
 
@@ -85,12 +85,12 @@ pub struct PingPongPoint {
     pub model_ns: Option<f64>,
 }
 
-/// Several pairs that send at the same time.
+/// Several pairs that send simultaneously.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamPoint {
     /// Where: "between nodes".
     pub way: String,
-    /// Pairs, from 1.
+    /// Number of pairs, at least 1.
     pub pairs: u32,
     /// Whether both ranks of a pair send.
     pub both_ways: bool,

@@ -1,5 +1,5 @@
-//! What both renderings say in the same words: the verdict, points of curves, and the losses of run
-//! and analysis together.
+//! What both renderings say in the same words: the verdict, points of curves, and the combined
+//! losses of run and analysis.
 
 use crate::number::plain;
 use idlewave_explain::catalog::LONG_CALLS;
@@ -11,7 +11,7 @@ use idlewave_run::{Manifest, RunState, SourceKind};
 use idlewave_units::show::{self, count, percent};
 use idlewave_units::{counted, grouped, named};
 
-/// Numbers of ranks that the tables show, if the prediction has them or a near one.
+/// Rank counts that the tables show, if the prediction has them or ones near them.
 pub(crate) const SHOWN_RANKS: [u64; 4] = [64, 1 << 10, 1 << 16, 1_000_000];
 
 /// The point of a curve closest to `target` ranks, if one lies within a factor of two.
@@ -53,7 +53,7 @@ pub(crate) fn source_name(kind: SourceKind, name: &str) -> String {
     }
 }
 
-/// The source that cost most, unexplained time aside.
+/// The source that cost most, not counting unexplained time.
 pub(crate) fn culprit(findings: &Findings) -> Option<&SourceFinding> {
     let named = |s: &&SourceFinding| s.kind != SourceKind::Unexplained && s.lateness.get() > 0;
     findings.sources.iter().filter(named).max_by_key(|s| s.lost)
@@ -103,7 +103,7 @@ fn of(n: u64, what: &str) -> String {
     format!("{} {}", count(n), named(n, what))
 }
 
-/// Slow messages are reported from this share of a step.
+/// Slow messages are reported if they take at least this share of a step.
 const SLOW_MESSAGES: f64 = 0.01;
 
 /// Extra time of messages over their fastest, mean per step; `None` if small or not known.

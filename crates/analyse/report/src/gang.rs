@@ -1,8 +1,8 @@
-//! The data behind the page of a gang-switching study; whoever measured fills it in.
+//! The data behind the page of a gang-switching study, filled in by the code that measures.
 
 use serde::{Deserialize, Serialize};
 
-/// A number over repetitions.
+/// A number measured in several repetitions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GangNumber {
     /// The median.
@@ -20,7 +20,7 @@ pub struct GangNumber {
 pub struct GangRow {
     /// What was done.
     pub label: String,
-    /// Whether this is gang switching, not what it is compared with.
+    /// Whether this is gang switching rather than an alternative to it.
     pub switched: bool,
     /// Its time over that of the reference; 1 is equal.
     pub ratio: GangNumber,

@@ -90,8 +90,8 @@ struct Drawn {
     explorer: Option<explorer::Explorer>,
 }
 
-/// Renders the page of a run as one file. The same run and findings give the same bytes. A large run
-/// is in it without its single events: see [`render_page`].
+/// Renders the page of a run as one file. The same run and findings give the same bytes. The page
+/// of a large run lacks the individual events: see [`render_page`].
 ///
 /// # Errors
 /// As [`render_page`].
@@ -99,14 +99,15 @@ pub fn render_html(run: &RunReader, findings: &Findings) -> Result<String, Repor
     render_page(run, findings, None, None)
 }
 
-/// Renders the page of a run. If the run is large, its events go into `files` beside the page, which
-/// loads those that it shows. `unwritten`: the late steps, if the run has no table of them.
+/// Renders the page of a run. If the run is large, its events go into `files` beside the page, and
+/// the page loads those that it shows. `unwritten`: the late steps, if the run has no table of
+/// them.
 ///
 /// Tables are read batch by batch. The number of late steps in the findings (at most 100) and the
 /// number of CPUs bound the size of the page; the length of the run does not.
 ///
 /// # Errors
-/// A table cannot be read, or a file not be written.
+/// A table cannot be read, or a file cannot be written.
 pub fn render_page(
     run: &RunReader,
     findings: &Findings,
@@ -158,7 +159,7 @@ fn document(title: &str, body: &str, exact: &str, data: &str, script: &[&str]) -
     document_under(POLICY, title, body, exact, data, script)
 }
 
-/// The same under another policy for what it may load.
+/// The same with another policy for what the page may load.
 fn document_under(
     policy: &str,
     title: &str,
@@ -194,7 +195,7 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
     let manifest = run.manifest();
     let mut all = Vec::new();
     let mut add = |id, name, html| all.push(Section { id, name, html });
-    // What a recording does not measure is not missing from it.
+    // What a recording never measures is not shown as missing.
     let recorded = story::recorded(manifest).is_some();
     let study = !recorded || !findings.lockstep.is_empty();
     if !findings.lockstep.is_empty() || findings.program.is_some() {

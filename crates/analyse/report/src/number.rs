@@ -1,7 +1,7 @@
 //! How to write numbers in boxes and foreign names: short, ASCII only.
 
-/// A number for tight places, such as a box of a drawing: 64, 1k, 65k, 1M. Powers of two take the
-/// name of the nearest thousand.
+/// A number for tight places, such as a box of a drawing: 64, 1k, 65k, 1M. Thousands are rounded
+/// down: 65,536 is 65k.
 pub(crate) fn short(number: u64) -> String {
     match number {
         0..=999 => number.to_string(),

@@ -1,5 +1,5 @@
-//! The data behind the page of a placement and the page of a placement study; whoever measured or
-//! predicted fills it in.
+//! The data behind the page of a placement and the page of a placement study, filled in by the code
+//! that measures or predicts.
 
 use idlewave_run::findings::Estimate;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub struct PlacementSheet {
     pub details: Vec<String>,
     /// The command line.
     pub command: Vec<String>,
-    /// The version of idlewave that placed.
+    /// The version of idlewave that computed the placement.
     pub idlewave: String,
     /// Seed of everything random.
     pub seed: u64,
@@ -33,7 +33,7 @@ pub struct PlacementSheet {
     pub files: Vec<PlacementFile>,
     /// What the model leaves out, one sentence each.
     pub not_modelled: Vec<String>,
-    /// What was assumed or left out and the reader should know, one sentence each.
+    /// What was assumed or left out that the reader should know, one sentence each.
     pub assumed: Vec<String>,
     /// What makes the answer doubtful here, and what to do about it, one sentence each.
     pub warnings: Vec<String>,
@@ -50,7 +50,7 @@ pub struct PlacementRow {
     pub how: String,
     /// Run time, seconds.
     pub seconds: Estimate,
-    /// Run time times nodes, in seconds: what the budget pays.
+    /// Run time times nodes, in seconds: what the budget is charged.
     pub node_seconds: f64,
     /// What takes most of the critical path, whether a resource or not: "adapter out of n3",
     /// "computation".
@@ -64,7 +64,8 @@ pub struct PlacementRow {
     /// The search's quick bound, in seconds: bytes over capacity of the busiest resource, plus
     /// computation.
     pub bound_seconds: f64,
-    /// Lower bound, in seconds, for every placement of this program with as many ranks per node.
+    /// Lower bound, in seconds, for every placement of this program with the same number of ranks
+    /// per node.
     pub lower_bound_seconds: f64,
     /// What the run time consists of, by name: shares that add up to 1.
     pub parts: Vec<(String, f64)>,
@@ -159,7 +160,7 @@ pub struct StudySheet {
     pub idlewave: String,
     /// The measurements, one for each number of ranks and layout.
     pub rows: Vec<StudyRow>,
-    /// What was left out and the reader should know, one sentence each.
+    /// What was left out that the reader should know, one sentence each.
     pub notes: Vec<String>,
     /// What makes the measurements or the comparison doubtful, one sentence each.
     pub warnings: Vec<String>,
@@ -181,7 +182,7 @@ pub struct StudyRow {
     /// Time in point-to-point operations. May overlap with the collectives if the two were measured
     /// on different ranks.
     pub point_to_point: Option<Estimate>,
-    /// Whether no layout with as many ranks is faster.
+    /// Whether no layout with the same number of ranks is faster.
     pub is_minimum: bool,
     /// Run time as predicted beforehand; `None` if not predicted.
     pub predicted: Option<Estimate>,

@@ -1,4 +1,4 @@
-//! The data behind a simulation's page; whoever ran the simulation fills it in.
+//! The data behind a simulation's page, filled in by the code that runs the simulation.
 
 use idlewave_run::SourceKind;
 use idlewave_run::findings::Estimate;
@@ -24,7 +24,7 @@ pub struct SimulationSheet {
     pub path: Option<SimulatedPath>,
 }
 
-/// The result for one number of ranks, layout and granularity.
+/// The result for one rank count, layout and granularity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SimulationPoint {
     /// How ranks wait for each other: "1D", "2D", "3D", or the name of a collective. Points of one

@@ -78,8 +78,8 @@ pub(crate) fn is_imported(manifest: &Manifest) -> bool {
     manifest.command.get(1).is_some_and(|word| word == "import")
 }
 
-/// The format of the trace of a program that the run was imported from; `None` for traces of the
-/// kernel, and for runs that idlewave recorded.
+/// The format of the program trace that the run was imported from; `None` for kernel traces, and
+/// for runs that idlewave recorded.
 pub(crate) fn program_trace(manifest: &Manifest) -> Option<&'static str> {
     let format = |counter: &str| match counter {
         ClockSheet::PARAVER => Some("Paraver"),
@@ -93,7 +93,7 @@ pub(crate) fn program_trace(manifest: &Manifest) -> Option<&'static str> {
         .filter(|_| is_imported(manifest))
 }
 
-/// Whether the program's calls are of MPI, not of another library.
+/// Whether the program's calls are those of MPI, not of another library.
 pub(crate) fn calls_mpi(program: &ProgramFindings) -> bool {
     let mut operations = program.operations.iter();
     program.operations.is_empty() || operations.any(|o| is_of_mpi(&o.name))
@@ -107,7 +107,7 @@ pub(crate) fn calls(program: &ProgramFindings) -> &'static str {
     }
 }
 
-/// What the analysed time of a program is.
+/// Which stretch of a program was analysed.
 pub(crate) fn analysed(program: &ProgramFindings) -> &'static str {
     match calls_mpi(program) {
         true => "between MPI_Init and MPI_Finalize",
@@ -143,8 +143,8 @@ pub(crate) fn node_of(manifest: &Manifest, rank: Rank) -> Option<&str> {
     node_sheet(manifest, rank).map(|n| n.host.name.as_str())
 }
 
-/// Whether the recording saw what was taken from a rank: that needs at least its threads' own
-/// switches.
+/// Whether the recording saw what was taken from a rank: that needs at least the context switches
+/// of its own threads.
 pub(crate) fn sees_taken(manifest: &Manifest, rank: Rank) -> bool {
     node_sheet(manifest, rank).is_some_and(|n| n.trace.mode.sees_switches())
 }
@@ -362,10 +362,10 @@ pub(crate) fn path_computing(manifest: &Manifest, program: &ProgramFindings) -> 
     }
 }
 
-/// Most ranks named as those that the critical path spends its time on.
+/// Most ranks named for the critical path.
 const PATH_RANKS: usize = 3;
 
-/// Through which ranks the critical path goes, as a sentence.
+/// Which ranks the critical path goes through, as a sentence.
 pub(crate) fn path_ranks(program: &ProgramFindings, path: &PathFinding) -> String {
     let total = program.total.as_f64().max(1.0);
     let of =
@@ -446,8 +446,8 @@ pub(crate) fn priority_sentence(manifest: &Manifest, program: &ProgramFindings) 
     })
 }
 
-/// How much of the waiting has a name and how much travelled, as a sentence; `None` if no rank
-/// waited.
+/// How much of the waiting has a named cause and how much travelled, as a sentence; `None` if no
+/// rank waited.
 pub(crate) fn charged_sentence(program: &ProgramFindings) -> Option<String> {
     let all = program.waited.as_f64();
     (all > 0.0).then(|| {
@@ -591,7 +591,7 @@ mod tests {
             waiting: ns(30),
             communicating: ns(10),
         };
-        // The manifest does not know the rank, so nothing tells what was taken from it.
+        // The manifest does not know the rank, so it is unknown what was taken from it.
         let manifest = empty_manifest();
         let s = shares(&manifest, [&rank]).unwrap();
         assert_eq!(

@@ -38,7 +38,7 @@ pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color
     let recorded = story::recorded(manifest).is_some();
     let measured = manifest.simulated.is_none();
     program::headline(&mut screen, manifest, findings);
-    // What a recording does not measure is not missing from it.
+    // What a recording never measures is not shown as missing.
     if (!recorded && measured) || !findings.cpus.is_empty() {
         machine::noise(&mut screen, &findings.cpus);
     }

@@ -1,7 +1,7 @@
 //! Jitter in the summary and on the page, from findings modelled by hand on the study of
 //! hyper-threading at scale.
 
-// The exception for tests does not cover the helpers of an integration test.
+// Clippy's exception for tests does not cover the helpers of an integration test.
 #![allow(clippy::unwrap_used)]
 
 use idlewave_report::testing::{Synthetic, bare_findings};

@@ -1,6 +1,6 @@
 //! The report page of whole runs: what its bytes hold. tests/browser checks its behaviour.
 
-// The exception for tests does not cover the helpers of an integration test.
+// Clippy's exception for tests does not cover the helpers of an integration test.
 #![allow(clippy::unwrap_used)]
 
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -264,7 +264,7 @@ fn the_page_of_a_large_run_stays_small() {
         iterations: 300,
         ..Synthetic::default()
     });
-    // As many late steps as a study lists at most.
+    // The most late steps that a study lists.
     let mut findings = large.findings.clone();
     let found = findings.latest.clone();
     findings.latest = found.iter().cycle().take(100).cloned().collect();
@@ -334,7 +334,7 @@ fn a_story_says_when_nobody_can_have_waited_or_nothing_is_known() {
         ..small()
     });
     assert!(stories(&alone.html)[0].contains("no other rank that could wait"));
-    // How long ranks compute when nothing disturbs them is what says who waited.
+    // The undisturbed computation of each rank shows which ranks waited.
     let two = page(&small());
     let mut findings = two.findings.clone();
     for run in &mut findings.lockstep {
@@ -367,7 +367,7 @@ fn a_story_counts_the_ranks_that_waited_and_those_that_hardly_did() {
     let all = told(&page.html);
     assert!(all.contains("Ranks ") && all.contains(" each longer than usual, "));
     assert!(!all.contains("less than half"), "{all}");
-    // One that communicates for the whole step anyway has not waited.
+    // A rank that communicates for the whole step anyway has not waited.
     let mut runs = page.findings.lockstep.iter_mut();
     let run = runs.find(|l| l.phase == late.phase).unwrap();
     run.compute[(late.last_rank.get() as usize + 1) % 4] = Nanos::from_nanos(0);

@@ -1,6 +1,6 @@
 //! Recorded MPI programs: their summary and the bytes of their page.
 
-// The exception for tests does not cover the helpers of an integration test.
+// Clippy's exception for tests does not cover the helpers of an integration test.
 #![allow(clippy::unwrap_used)]
 
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -296,7 +296,7 @@ fn a_run_of_many_ranks_and_calls_stays_small_and_keeps_the_ranks_that_matter() {
         ranks.len() <= 48 && ranks.contains(&77) && ranks.contains(&131),
         "{ranks:?}"
     );
-    // Who waited longest, for whom, and where the wait originated.
+    // The rank that waited longest, the rank it waited for, and the origin of the wait.
     let longest = &found(&run.findings).latest[0];
     for rank in [longest.rank, longest.culprit, longest.origin] {
         assert!(

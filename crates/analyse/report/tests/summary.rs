@@ -1,6 +1,6 @@
 //! The terminal summary of whole runs.
 
-// The exception for tests does not cover the helpers of an integration test.
+// Clippy's exception for tests does not cover the helpers of an integration test.
 #![allow(clippy::unwrap_used)]
 
 use idlewave_report::testing::{Synthetic, bare_findings};
@@ -29,7 +29,7 @@ fn small() -> Synthetic {
 }
 
 /// If a run here took far longer than predicted, text and page say so, with the reason, before any
-/// number of ranks.
+/// rank count.
 #[test]
 fn a_prediction_that_misses_the_runs_made_here_is_said_first() {
     let (_directory, run, mut findings) = written(&small());
@@ -103,7 +103,8 @@ fn the_summary_fits_one_screen() {
     assert!(many.contains("60 more CPUs: stolen"), "{many}");
 }
 
-/// A fifth of the value, and for small slow-downs a point, is narrow; the widest two are named.
+/// An interval is narrow up to a fifth of the value, or up to a point for small slow-downs; the two
+/// widest are named.
 #[test]
 fn predictions_with_wide_intervals_are_named_below_their_table() {
     let (_directory, run, mut findings) = written(&small());

@@ -302,7 +302,8 @@ pub(super) fn insight(action: String, reason: String, command: Option<String>) -
     }
 }
 
-/// Whether the findings have a recorded program only: then delays are late, not steps.
+/// Whether the findings are of a recorded program only: then delays make ranks wait, not steps
+/// late.
 fn is_recorded(findings: &Findings) -> bool {
     findings.lockstep.is_empty() && findings.cpus.is_empty()
 }

@@ -55,7 +55,7 @@ pub(super) fn at_scale(findings: &Findings, source: &SourceFinding) -> Option<Ga
 }
 
 /// What a source cost the ranks of this run. The interval is that for a run of the same length:
-/// delays are independent (compound Poisson), and of unequal ones only the effective number counts.
+/// delays are independent (compound Poisson), and unequal ones count by their effective number.
 pub(super) fn from_run(findings: &Findings, evidence: &Evidence, index: usize) -> Option<Gain> {
     let source = findings.sources.get(index)?;
     let all = rank_time(findings).unwrap_or(evidence.threads.as_f64());

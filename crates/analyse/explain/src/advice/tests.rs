@@ -130,7 +130,7 @@ fn predicted(findings: &mut Findings, saved: &[Estimate]) {
     });
 }
 
-/// Every source with a hundred delays of one length.
+/// A hundred delays of equal length for every source.
 fn evidence(findings: &Findings) -> Evidence {
     Evidence {
         delays: vec![100.0; findings.sources.len()],
@@ -223,7 +223,7 @@ fn to_see_more_saves_nothing_and_comes_last() {
         allow: Some("idlewave study".to_owned()),
     });
     findings.lockstep.push(lockstep());
-    // Whatever a prediction without it says: naming it does not remove it.
+    // Whatever a prediction without this source says: to name a source is not to remove it.
     predicted(&mut findings, &[estimate(20.0, 0.1), estimate(1.0, 0.1)]);
     let advice = advised(&findings);
     assert_eq!(
@@ -242,7 +242,7 @@ fn to_see_more_saves_nothing_and_comes_last() {
     );
 }
 
-/// Advice on a thousand gaps, `short` of them short, over 100 s on two CPUs.
+/// Advice on a thousand gaps, `short` of them short, over 100 ms on two CPUs.
 fn on_gaps(short: u64, steal: Option<f64>, hypervisor: bool) -> Advice {
     let mut findings = findings(vec![source(SourceKind::Hypervisor, "hypervisor gap", 5)]);
     findings.lockstep.push(lockstep());
@@ -377,7 +377,7 @@ fn longer_computation_is_advised_only_where_that_of_the_run_is_too_short() {
         actions(&advice),
         ["compute for at least 10.0 ms between two synchronisations (3D)"]
     );
-    // Not from the 2500 % of a computation that this run does not have.
+    // Not relative to the 2500 % at a length of computation that this run does not have.
     let gain = advice[0].gain.as_ref().unwrap();
     assert!((gain.saved.value - 0.36).abs() < 1e-12 && gain.now == 0.4);
     findings.prediction.as_mut().unwrap().granularity = Nanos::from_millis(50);
@@ -503,7 +503,7 @@ fn gains_compare_equal_numbers_of_ranks() {
     let prediction = found.prediction.as_mut().unwrap();
     prediction.curves = vec![
         curve_of(Topology::Torus3d, &[(65_536, 1.0), (1_000_000, 2.0)]),
-        // It ends earlier, as long steps do.
+        // This curve ends earlier, as curves of long steps do.
         curve_of(Topology::Barrier, &[(65_536, 8.0)]),
     ];
     prediction.without = vec![WhatIf {

@@ -55,7 +55,7 @@ pub struct ProgramAnalysis {
     pub delays: BTreeMap<SourceId, Delay>,
 }
 
-/// The source of what a call took beyond its wait and beyond what is usual.
+/// The source charged with what a call took beyond its wait and beyond the usual.
 fn long_call(program: &Program, kernels: &Kernels, catalog: &mut Catalog) -> SourceId {
     let seen = |node| kernels.of(node).is_some_and(|k| k.mode.sees_switches());
     if !program.lanes.iter().all(|lane| seen(lane.node)) {

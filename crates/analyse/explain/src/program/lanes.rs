@@ -73,7 +73,7 @@ pub struct Operation {
     pub sent: u64,
 }
 
-/// What a collective call tells about its collective, until the instances are built.
+/// What a collective call says about its collective, until the instances are built.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     pub comm: u32,
@@ -94,7 +94,7 @@ pub struct Instance {
     pub members: Range<u32>,
     /// When the last member entered.
     pub last_enter: u64,
-    /// Lane of that member; of members that entered at the same time the first one.
+    /// Lane of that member; the first of those that entered at the same time.
     pub last: u32,
 }
 
@@ -105,7 +105,7 @@ pub struct Program {
     pub lanes: Vec<Lane>,
     /// Indices of the lanes of each rank of the manifest.
     pub of_rank: BTreeMap<Rank, Vec<u32>>,
-    /// The functions, by the number that calls have.
+    /// The functions, by the number that calls refer to.
     pub operations: Vec<Operation>,
     /// Members of every communicator and their ranks in it.
     pub communicators: BTreeMap<u32, BTreeMap<Rank, u32>>,
@@ -280,7 +280,7 @@ fn order(lane: &mut Lane) -> u64 {
     (before - lane.calls.len()) as u64
 }
 
-/// Combines two numbers into one that differs for different pairs, except for collisions of one in
+/// Combines two numbers into one that differs for different pairs, except for one collision in
 /// 2^32.
 pub fn mix(a: u32, b: u32) -> u32 {
     (bits_at(u64::from(a) << 32 | u64::from(b), 0) >> 32) as u32

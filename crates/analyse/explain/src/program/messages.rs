@@ -53,7 +53,7 @@ pub struct Matched {
     pub receives: Vec<End>,
     /// Indices of matching send and receive, in order of streams and times.
     pub pairs: Vec<(u32, u32)>,
-    /// The same in order of receiver, sender and completion.
+    /// Indices of the pairs in order of receiver, sender and completion.
     by_receiver: Vec<u32>,
 }
 
@@ -143,7 +143,7 @@ impl Matched {
         Ok(found)
     }
 
-    /// Returns how many pairs contradict the clocks.
+    /// Pairs the ends of every stream; returns how many pairs contradict the clocks.
     fn pair_up(&mut self, program: &Program) -> u64 {
         self.sends.sort_unstable();
         self.receives.sort_unstable();

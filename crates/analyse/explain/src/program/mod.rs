@@ -2,11 +2,11 @@
 //!
 //! [`lanes`] holds the calls of every thread. [`collectives`] groups the calls of one collective,
 //! and [`messages`] pairs the two ends of a message. [`waits`] finds which rank waited for which in
-//! which call. [`timing`] knows how long things usually take. [`origins`] splits every wait over
-//! what delayed its culprit, and follows the culprit's own waits to the rank where the delay began.
-//! [`path`] says what the time of the whole program was made of. [`waves`] finds how a delay
-//! travelled, and [`summary`] builds the findings. [`taken`] gives replays what was taken from the
-//! ranks.
+//! which call. [`timing`] determines how long things usually take. [`origins`] splits every wait
+//! over what delayed its culprit, and follows the culprit's own waits to the rank where the delay
+//! began. [`path`] says what the time of the whole program was made of. [`waves`] finds how a delay
+//! travelled, and [`summary`] builds the findings. [`taken`] provides replays with what was taken
+//! from the ranks.
 //!
 //! Memory: 32 bytes per call, 56 per end of a message, 8 per message matched, 56 per row of
 //! `messages`, 40 per wait, 24 per part. Ten million calls, a third of which wait for two messages

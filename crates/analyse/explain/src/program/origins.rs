@@ -1,4 +1,4 @@
-//! The origin of the time of every wait.
+//! Where the time of every wait came from.
 //!
 //! A waits for B. Both were in step when B last heard from A or A from B: at the last message from
 //! B that A had received, the last wait of B for A, or the last collective that bound them. From
@@ -182,7 +182,7 @@ impl Splitter<'_> {
         self.split(index, &wait, from);
     }
 
-    /// From when on delays of the culprit made it late for the waiting rank.
+    /// The time from which delays of the culprit made it late for the waiting rank.
     fn in_step(&mut self, wait: &RawWait) -> u64 {
         let program = self.program;
         let (waiting, culprit) = (
@@ -345,7 +345,7 @@ impl Splitter<'_> {
             let held = &self.out.explained[explained as usize];
             let whole = self.waits.all[held.wait as usize].length();
             let shares = self.out.shares_of(held);
-            // Of a wait that lies partly outside, every part in proportion.
+            // If a wait lies partly outside, its parts count in proportion.
             let mut keys: Vec<(Key, u64)> = shares
                 .iter()
                 .map(|s| ((s.origin, s.source, false), s.ns))

@@ -1,9 +1,9 @@
 //! The critical path: what the time of the whole program was made of.
 //!
-//! From the end of the last rank it goes back in time. Where the rank waited for another one, it
-//! goes on at that rank, at the moment when the wait ended (Böhme et al., Scalable critical-path
-//! based performance analysis, IPDPS 2012). So it holds no wait, and what it meets adds up to the
-//! time of the program: a delay off the path cost nothing, since it was waited out.
+//! The path goes back in time from the end of the last rank. Where the rank waited for another one,
+//! the path continues on that rank at the moment when the wait ended (Böhme et al., Scalable
+//! critical-path based performance analysis, IPDPS 2012). So the path holds no wait, and its parts
+//! add up to the time of the program: a delay off the path cost nothing, since it was waited out.
 
 use super::lanes::{Lane, Program};
 use super::origins::Classes;
@@ -37,7 +37,7 @@ pub struct Path {
     pub taken: BTreeMap<SourceId, u64>,
     /// Per rank, the time that the path spends on it.
     pub ranks: BTreeMap<Rank, u64>,
-    /// How often it goes from one rank to another.
+    /// How often the path goes from one rank to another.
     pub hops: u64,
 }
 
@@ -132,14 +132,14 @@ fn follow(program: &Program, waits: &Waits, spans: &Spans, mut f: impl FnMut(Pie
         return;
     };
     let begin = spans.begin();
-    // Ranks that wait for each other at one moment would send it round and round.
+    // Ranks that wait for each other at the same moment would make this loop endless.
     let mut hops_left = program.lanes.len();
     while at > begin {
         let own = waits.of_lane(lane);
         let before = own.start + waits.all[own.clone()].partition_point(|w| w.begin < at);
         let usable = |end: u64| end < at || hops_left > 0;
         let held = waits.all[own.start..before].iter().rev().find(|wait| {
-            // What the clocks cannot tell from no wait at all leads nowhere.
+            // A wait shorter than the clock error may be no wait at all, and is not followed.
             usable(wait.end) && wait.length() >= program.clock_error(lane, wait.culprit)
         });
         let from = held.map_or(begin, |wait| wait.end.clamp(begin, at));

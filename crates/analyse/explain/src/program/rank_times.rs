@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 /// there, to the rank's entry into MPI_Finalize. A rank that never entered it is analysed up to the
 /// end of its last call: whether it computed afterwards, or hung in a call, is not known.
 ///
-/// In a trace without MPI_Init all ranks are there once each has shown its first call or mark, unless
-/// a rank has ended by then.
+/// In a trace without MPI_Init, all ranks are there once each has shown its first call or mark,
+/// unless a rank has ended by then.
 pub struct Spans {
     begin: u64,
     ends: BTreeMap<Rank, u64>,
@@ -61,7 +61,7 @@ impl Spans {
         self.begin
     }
 
-    /// The rank that ends last, the first of equals, and when.
+    /// The rank that ends last, the first if there are several, and when.
     pub fn last(&self) -> Option<(Rank, u64)> {
         let ends = self.ends.iter().rev().max_by_key(|&(_, end)| end);
         ends.map(|(&rank, &end)| (rank, end))
@@ -124,7 +124,7 @@ pub fn ranks_time(
 }
 
 impl Program {
-    /// The lane that stands for a rank: the first of those with most calls. `None` for a rank
+    /// The lane that stands for a rank: the first of those with the most calls. `None` for a rank
     /// without records.
     pub(super) fn main_lane(&self, rank: Rank) -> Option<u32> {
         let calls = |l: u32| self.lanes[l as usize].calls.len();

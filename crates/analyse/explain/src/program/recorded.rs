@@ -43,8 +43,8 @@ impl Recorded {
         }))
     }
 
-    /// The stretches during which a lane is not known to have run; at start and end of a call it
-    /// did.
+    /// The stretches during which a lane is not known to have run; at the start and end of each
+    /// call it did run.
     pub(crate) fn unseen(&self, lane: usize) -> Vec<Gap> {
         let calls = &self.program.lanes[lane].calls;
         let mut out = Vec::with_capacity(2 * calls.len());

@@ -13,8 +13,8 @@ const SAMPLES: usize = 8;
 const REPEATS: u32 = 5;
 /// Share of programs with equal work on all ranks in which some pair may differ by chance.
 const BY_CHANCE: f64 = 0.025;
-/// Values that make the interval of repeated work: single values, or medians of this many stretches
-/// of the run, so that a disturbance lasting many repetitions counts as one value.
+/// Number of values that form the interval of repeated work: single values, or medians of this many
+/// stretches of the run, so that a disturbance lasting many repetitions counts as one value.
 const STRETCHES: usize = 16;
 /// Values left out at either end of the interval if there are 16. The interval from the third to
 /// the third last then contains the median in 99.6 % (order statistics: 1 - 2 (1 + 16 + 120) /
@@ -103,7 +103,7 @@ pub struct Repeated {
 }
 
 impl Timing {
-    /// Learns from a lane, its waits and what was taken from it. A computation repeated less than
+    /// Learns from a lane, its waits and what was taken from it. A computation repeated fewer than
     /// `needed` times tells nothing about the work of its rank.
     pub fn of(lane: &Lane, index: u32, waits: &Waits, charges: &[Charge], needed: usize) -> Self {
         let mut timing = Timing::default();
@@ -202,7 +202,7 @@ impl Timing {
         };
         if let Some(n) = self.again[i] {
             let repeat = self.repeats[n.get() as usize - 1];
-            // For a computation that lies partly outside, at most the part inside.
+            // Of a computation that lies partly outside, at most the part inside counts.
             let whole = from == lane.calls[i - 1].end && to == lane.calls[i].begin;
             segment.repeated = Some(Repeated {
                 usual: net.min(repeat.usual),

@@ -18,7 +18,7 @@ pub struct RawWait {
     pub lane: u32,
     /// Index of the call in the lane.
     pub call: u32,
-    /// For whom.
+    /// Late sender, late receiver or collective.
     pub kind: WaitKind,
     pub begin: u64,
     /// When the culprit arrived; not after the end of the call.
@@ -81,7 +81,7 @@ pub fn find(program: &Program, matched: &Matched, charges: &[Vec<Charge>]) -> Wa
         finder.message(&matched.sends[s as usize], &matched.receives[r as usize]);
     }
     let mut all = finder.found;
-    // Among the waits of one call, the one that ends last comes first; of equal ones the first
+    // Among the waits of one call, the one that ends last comes first; among equal ends, the first
     // culprit.
     all.sort_unstable_by_key(|w| {
         let last = std::cmp::Reverse(w.end);
@@ -101,8 +101,8 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// A wait in a call for a culprit that arrived at `arrival`. If it ends after its call, it is
-    /// cut to the call within the clock error, and dropped beyond that.
+    /// A wait in a call for a culprit that arrived at `arrival`. If the arrival is after the end of
+    /// the call, the wait is cut to the call within the clock error, and dropped beyond that.
     fn push(&mut self, kind: WaitKind, (lane, call): (u32, u32), culprit: u32, arrival: u64) {
         let waiting = self.program.call(lane, call);
         let error = self.program.clock_error(lane, culprit);

@@ -42,14 +42,14 @@ pub struct CoarseCounter {
     pub name: String,
     /// Time between the readings.
     pub watched: Nanos,
-    /// Events; of steal, which has no events, the stolen nanoseconds.
+    /// Events; for steal, which has none, the stolen nanoseconds.
     pub increase: u64,
     /// Increase per second.
     pub rate: f64,
 }
 
-/// Threads by CPU time; empty in a traced run, and where the filter restricts times or CPUs, which
-/// these counters do not resolve.
+/// Threads by CPU time; empty in a traced run. A filter's times and CPUs have no effect, since
+/// these counters do not resolve them.
 pub(super) fn tasks(
     run: &RunReader,
     scope: &Scope,

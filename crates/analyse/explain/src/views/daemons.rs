@@ -142,7 +142,7 @@ impl Life {
     }
 }
 
-/// The view. Ranks and idle tasks are no daemons.
+/// The view. Ranks and idle tasks do not count as daemons.
 pub fn daemons(
     run: &RunReader,
     threads: &Threads,

@@ -72,7 +72,7 @@ struct Open {
 
 type Key = (NodeId, Cpu, u32);
 
-/// Rows between two looks at the flag that stops the pass.
+/// Rows between two checks of the flag that stops the pass.
 const LOOK: u64 = 1 << 14;
 
 /// The view.

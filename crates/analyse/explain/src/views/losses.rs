@@ -1,5 +1,5 @@
-//! What could not be recorded, and what was lost or is uncertain: all of it, where the summary shows
-//! the largest entries.
+//! What could not be recorded, and what was lost or is uncertain: all of it, while the summary
+//! shows only the largest entries.
 
 use idlewave_run::findings::Findings;
 use idlewave_run::{Ledger, Loss, Manifest, Unavailable};

@@ -1,9 +1,9 @@
 //! What a recorded MPI program called and sent: by function and communicator, and between ranks.
 //!
-//! Bytes of point-to-point messages are those of the sends. Of a collective, only what each member
-//! gave and got is recorded, not the way through the others: what the root sends or gets lies
-//! between the root and the member; what a member gets from a collective without root is divided
-//! evenly among all members, itself included.
+//! Bytes of point-to-point messages are those of the sends. For a collective, only what each member
+//! gave and received is recorded, not the way through the others: what the root sends or receives
+//! counts between the root and the member; what a member receives from a collective without a root
+//! is divided evenly among all members, itself included.
 
 use super::lengths::{LengthSummary, Lengths};
 use super::scope::Scope;
@@ -20,9 +20,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Ranks up to which the matrix of collectives is made: it has a cell for every pair.
+/// Most ranks for which the matrix of collectives is made: it has a cell for every pair.
 const MATRIX_RANKS: usize = 512;
-/// Transfers never completed that are listed.
+/// Most uncompleted transfers that are listed.
 const OPEN_LISTED: usize = 20;
 
 /// What a recorded MPI program called and sent.
@@ -60,7 +60,7 @@ pub struct CallRow {
     pub calls: LengthSummary,
     /// Bytes given to collectives.
     pub sent: Bytes,
-    /// Bytes got from collectives.
+    /// Bytes received from collectives.
     pub received: Bytes,
 }
 
@@ -103,7 +103,7 @@ pub struct UnfinishedRank {
     pub rank: Rank,
     /// The last call that it left.
     pub last: String,
-    /// When it left it, after the start of the run.
+    /// When it left that call, after the start of the run.
     pub left: Nanos,
 }
 
@@ -137,7 +137,7 @@ struct Sums {
     functions: BTreeMap<(u32, Option<u32>), Function>,
     /// Bytes of rooted collectives.
     rooted: BTreeMap<(Rank, Rank), u64>,
-    /// Bytes that a member got from collectives without root.
+    /// Bytes that a member received from collectives without a root.
     even: BTreeMap<(u32, Rank), u64>,
     /// Last call of every rank: end and operation; and whether it finalized.
     last: BTreeMap<Rank, (u64, u32, bool)>,
@@ -172,7 +172,7 @@ pub fn mpi(
         let found = operations.get(&id);
         found.map_or_else(|| format!("operation {id}"), |o| o.0.clone())
     };
-    // Other libraries have no last call.
+    // Other libraries have no finalizing call.
     let of_mpi = operations.values().any(|o| is_of_mpi(&o.0));
     let unfinished = sums.last.iter().filter(|(_, last)| of_mpi && !last.2);
     let unfinished = unfinished
@@ -207,7 +207,7 @@ pub fn mpi(
     })
 }
 
-/// Sums up the calls of the threads asked for.
+/// Sums up the calls of the requested threads.
 fn sum_calls(
     run: &RunReader,
     scope: &Scope,
@@ -249,7 +249,7 @@ fn sum_calls(
 /// Messages and bytes.
 type Volume = (u64, u64);
 
-/// The transfers of the threads asked for.
+/// The transfers of the requested threads.
 #[derive(Default)]
 struct Sent {
     by_pair: BTreeMap<(Rank, Rank), Volume>,
@@ -318,7 +318,7 @@ fn add(sums: &mut Sums, call: &Call, class: OperationClass) {
     };
     match call.root {
         Some(root) if root != call.rank => {
-            // A started collective does not tell which way it goes; one of the two is empty.
+            // A non-blocking collective does not say which way it goes; one of the two is empty.
             if class != OperationClass::ToRoot && received > 0 {
                 *sums.rooted.entry((root, call.rank)).or_default() += received;
             }

@@ -66,7 +66,7 @@ pub struct Ends {
     pub stopped: u64,
     /// It exited.
     pub exited: u64,
-    /// The trace does not tell.
+    /// The trace does not say.
     pub unknown: u64,
 }
 

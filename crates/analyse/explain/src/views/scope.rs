@@ -8,7 +8,7 @@ use idlewave_units::{Cpu, CpuSet, Nanos, NodeId, Pid, Rank, named};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// What a view is restricted to; everything where nothing is given.
+/// What a view is restricted to; a field that is not set restricts nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Filter {
     /// From this time after the start of the run.
@@ -109,7 +109,7 @@ impl Scope {
     }
 }
 
-/// What the filter asks for and the run does not have.
+/// What the filter asks for but the run does not have.
 fn lacks(filter: &Filter, manifest: &Manifest) -> Option<String> {
     if let Some((from, to)) = filter.from.zip(filter.to) {
         if from >= to {
@@ -124,7 +124,7 @@ fn lacks(filter: &Filter, manifest: &Manifest) -> Option<String> {
     let online = nodes.iter().flat_map(|n| n.host.online.iter());
     let online: CpuSet = online.collect();
     let missing = filter.cpus.as_ref()?.difference(&online);
-    // Where another tool recorded the run, its CPUs may not be known.
+    // If another tool recorded the run, its CPUs may not be known.
     let known = nodes.iter().all(|n| !n.host.online.is_empty());
     (known && !missing.is_empty()).then(|| {
         format!(

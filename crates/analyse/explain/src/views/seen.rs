@@ -20,12 +20,12 @@ impl Seen {
         self.cpus.insert((ran.node, ran.cpu));
     }
 
-    /// From the first to the last, in nanoseconds.
+    /// From the first to the last burst, in nanoseconds.
     pub(super) fn watched(&self) -> u64 {
         self.begin.map_or(0, |begin| self.end.saturating_sub(begin))
     }
 
-    /// The same on all CPUs together.
+    /// The same, summed over all CPUs.
     pub(super) fn cpu_time(&self) -> u64 {
         self.watched().saturating_mul(self.cpus.len() as u64)
     }

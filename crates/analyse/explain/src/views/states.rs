@@ -33,7 +33,7 @@ pub struct StatesRow {
     pub ready: LengthSummary,
     /// Asleep, interruptible or not.
     pub blocked: LengthSummary,
-    /// Time between bursts in a state that the trace does not tell.
+    /// Time between bursts in a state that the trace does not show.
     pub unknown: Nanos,
 }
 

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use syscalls::{aarch64, x86_64};
 
-/// Calls between two looks at the flag that stops the pass.
+/// Calls between two checks of the flag that stops the pass.
 const LOOK: u64 = 1 << 14;
 
 /// System calls of all threads in the scope.
@@ -85,7 +85,7 @@ impl State {
         self.last = (burst.begin_ns, burst.end_ns.max(burst.begin_ns));
     }
 
-    /// Time on a CPU until `time`, which lies in the last burst or behind it.
+    /// Time on a CPU until `time`, which lies in the last burst or after it.
     fn on_cpu(&self, time: u64) -> u64 {
         let (begin, end) = self.last;
         self.ran.saturating_add(time.clamp(begin, end) - begin)

@@ -18,7 +18,7 @@ pub struct Thread {
     pub process: Option<Pid>,
     /// Its name; "pid 7" where the run does not name it.
     pub name: String,
-    /// The name of its process, where that is another one.
+    /// The name of its process, if that differs.
     pub program: Option<String>,
     /// What it is: "kernel", "user", "rank", "own", "program", "unknown", "idle".
     #[serde(serialize_with = "kind_name")]
@@ -82,12 +82,12 @@ impl Threads {
         Ok(Self(all))
     }
 
-    /// All.
+    /// All threads.
     pub fn iter(&self) -> impl Iterator<Item = &Thread> {
         self.0.values()
     }
 
-    /// A thread, also one that the run does not name.
+    /// A thread, even if the run does not name it.
     pub fn of(&self, node: NodeId, pid: Pid) -> Thread {
         self.0.get(&(node, pid)).cloned().unwrap_or_else(|| Thread {
             node,

@@ -1,8 +1,8 @@
 //! The clock interrupt: its frequency on every CPU, and its skew between CPUs.
 //!
-//! Every CPU has its own clock interrupt. Where those of all CPUs come at the same time, a step that
-//! waits for all ranks is delayed once per period, by one length. Where they come one after the
-//! other, it can be delayed by each of them: up to as many lengths as there are groups of CPUs whose
+//! Every CPU has its own clock interrupt. If those of all CPUs come at the same time, a step that
+//! waits for all ranks is delayed once per period, by one length. If they come one after the other,
+//! the step can be delayed by each of them: up to as many lengths as there are groups of CPUs whose
 //! interrupts do not overlap.
 //!
 //! Estimate: the times of a CPU are folded at the period, and the phase is the median of those
@@ -34,7 +34,7 @@ const PLACES: usize = 64;
 /// The interrupts of a CPU have a phase if this share of them lies around the densest place; by
 /// chance it would be an eighth.
 const SHARE_NEEDED: f64 = 0.4;
-/// A period this close to that of HZ is that of HZ.
+/// A period this close to that of HZ counts as that of HZ.
 const SAME: f64 = 1e-3;
 
 /// The clock interrupt of one node.
@@ -48,8 +48,8 @@ pub struct Clock {
     pub is_hz: bool,
     /// The CPUs, in order.
     pub cpus: Vec<ClockCpu>,
-    /// How the interrupts of the CPUs lie to each other; `None` if fewer than two CPUs have a
-    /// phase.
+    /// How the interrupts of the CPUs are offset from each other; `None` if fewer than two CPUs
+    /// have a phase.
     pub skew: Option<Skew>,
 }
 
@@ -73,7 +73,7 @@ pub struct ClockCpu {
     pub share: Option<f64>,
 }
 
-/// How the clock interrupts of several CPUs lie to each other.
+/// How the clock interrupts of several CPUs are offset from each other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Skew {
     /// CPUs with a phase.
@@ -100,7 +100,7 @@ struct Times {
 pub(super) struct Ticks(BTreeMap<NodeId, BTreeMap<Cpu, Times>>);
 
 impl Ticks {
-    /// Adds one; `length` is `None` where it is not known.
+    /// Adds a clock interrupt; `length` is `None` if it is not known.
     pub(super) fn add(&mut self, node: NodeId, cpu: Cpu, begin: u64, length: Option<u64>) {
         let all = self.0.entry(node).or_default().entry(cpu).or_default();
         all.count += 1;
@@ -112,9 +112,9 @@ impl Ticks {
         }
     }
 
-    /// The clocks of all nodes, over so many nanoseconds watched.
+    /// The clocks of all nodes, over this many nanoseconds watched.
     pub(super) fn finish(mut self, manifest: &Manifest, watched: u64) -> Vec<Clock> {
-        // Nests close after those that follow them on another CPU.
+        // Nested interrupts are added before those around them, which start earlier.
         for times in self.0.values_mut().flat_map(|cpus| cpus.values_mut()) {
             times.times.sort_unstable();
         }

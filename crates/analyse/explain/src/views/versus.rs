@@ -1,12 +1,12 @@
 //! Two runs compared: which sources appeared, grew, shrank and vanished.
 //!
-//! Definition: of every source, strikes per second of CPU time watched and share of that time
+//! Definition: for every source, strikes per second of CPU time watched and share of that time
 //! stolen, from the noise profiles of both runs. The rates differ significantly if, given all
-//! strikes of both runs, their division between the runs is improbable for times watched of these
-//! lengths (exact conditional test of two Poisson rates). The shares differ significantly if their
-//! difference is improbable for sums of independent lengths (normal approximation, variance of a
-//! share: sum of the squared lengths over the squared time). Both tests of all sources together are
-//! wrong in 5 % of comparisons (Bonferroni).
+//! strikes of both runs, their division between the runs is improbable for the times watched (exact
+//! conditional test of two Poisson rates). The shares differ significantly if their difference is
+//! improbable for sums of independent lengths (normal approximation, variance of a share: sum of
+//! the squared lengths over the squared time). Both tests of all sources together are wrong in 5 %
+//! of comparisons (Bonferroni).
 //!
 //! Assumptions: independent strikes at a constant rate. Bias: strikes in bursts look more different
 //! than they are, periodic ones less.
@@ -100,8 +100,8 @@ pub struct LockstepChange {
     pub significant: bool,
 }
 
-/// Compares two runs by their findings. A run whose kernel was not traced on all nodes does not name
-/// what the other names, so the sources of two such runs are not compared.
+/// Compares two runs by their findings. A run whose kernel was not traced on all nodes names no
+/// causes, so its sources are not compared with those of a traced run.
 pub fn versus(runs: [(&Manifest, &Findings); 2]) -> Versus {
     let [(_, a), (_, b)] = runs;
     let [traced_a, traced_b] = runs.map(|(manifest, _)| is_traced(manifest));
@@ -308,7 +308,7 @@ mod tests {
     fn rates_are_compared_exactly() {
         // Five tosses of a fair coin: 1/32 each way.
         assert!((rates_differ([0, 5], [10.0, 10.0]) - 2.0 / 32.0).abs() < 1e-12);
-        // Given twice the time, all three in the other half: (1/3)^3, twice.
+        // All three in the run with a third of the time: (1/3)^3, twice.
         assert!((rates_differ([0, 3], [20.0, 10.0]) - 2.0 / 27.0).abs() < 1e-12);
         assert_eq!(rates_differ([4, 4], [1.0, 1.0]), 1.0);
         assert_eq!(rates_differ([0, 0], [1.0, 1.0]), 1.0);

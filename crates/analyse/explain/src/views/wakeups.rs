@@ -1,8 +1,8 @@
 //! Who woke the threads that made steps late, and who woke those.
 //!
-//! The waker is the thread that ran on the CPU of the wake-up, unless an interrupt was being handled
-//! there: then it is the innermost interrupt, because the thread that it interrupted has nothing to
-//! do with it. A wake-up by the timer interrupt is a sleep that ended.
+//! The waker is the thread that ran on the CPU of the wake-up, unless an interrupt was being
+//! handled there: then it is the innermost interrupt, because the interrupted thread has nothing to
+//! do with the wake-up. A wake-up by the timer interrupt is a sleep that ended.
 //!
 //! Threads are summed up by source, as in the table of sources. Memory grows with pairs of sources,
 //! not with wake-ups.
@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Sources shown.
 const SOURCES: usize = 10;
-/// Wakers kept of each.
+/// Wakers kept of each source.
 const WAKERS: usize = 5;
-/// Wake-ups between two looks at the flag that stops the pass.
+/// Wake-ups between two checks of the flag that stops the pass.
 const LOOK: u64 = 1 << 14;
 
 /// Wake-up chains of the sources that cost most.
@@ -82,7 +82,7 @@ pub struct Back {
 
 type Counts = BTreeMap<SourceId, BTreeMap<SourceId, (u64, u64)>>;
 
-/// The view. With `all`, every source in the scope is shown, also one that cost nothing.
+/// The view. With `all`, every source in the scope is shown, even one that cost nothing.
 pub fn wakeups(
     run: &RunReader,
     findings: &Findings,

@@ -2,9 +2,10 @@
 //!
 //! Bursts and wake-ups are read side by side in order of time (see
 //! [`RunReader::in_order`](idlewave_run::RunReader::in_order)), so memory holds one state per
-//! thread, however long the trace. Between two bursts a thread was ready from the end of the first
-//! if it was preempted, and otherwise blocked until it was woken and ready from then on. Where the
-//! trace does not tell (no wake-up was recorded, a burst has no certain end), it was neither.
+//! thread, however long the trace. Between two bursts, a thread was ready from the end of the first
+//! if it was preempted; otherwise it was blocked until it was woken, and ready from then on. If the
+//! trace does not say (no wake-up was recorded, a burst has no certain end), the thread counts as
+//! neither.
 
 use super::scope::Scope;
 use crate::ExplainError;
@@ -42,7 +43,7 @@ pub enum GapKind {
     Blocked,
     /// Blocked in uninterruptible sleep.
     BlockedUninterruptible,
-    /// The trace does not tell.
+    /// The trace does not say.
     Unknown,
 }
 
@@ -102,7 +103,7 @@ struct State {
     woken: Option<u64>,
 }
 
-/// Steps between two looks at the flag that stops the walk.
+/// Steps between two checks of the flag that stops the walk.
 const LOOK: u64 = 1 << 14;
 
 /// Visits the life of every thread but the idle ones, in order of time. Gaps end in the scope and

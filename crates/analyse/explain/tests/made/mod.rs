@@ -19,7 +19,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-/// MPI_Init is left then by all ranks; times below are given from there.
+/// When all ranks leave MPI_Init; times below count from there.
 pub const START: u64 = 1_000_000;
 
 const OPERATIONS: [(&str, Class); 18] = [
@@ -48,7 +48,7 @@ pub const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
 /// Start and end of a call.
 pub type Span = (u64, u64);
 
-/// A call of a rank's thread, number 100 and its rank, that says nothing else of itself.
+/// A call without further details by a rank's thread, whose number is 100 plus the rank.
 pub fn plain_call(rank: u32, operation: u32, span: Span) -> Call {
     Call {
         rank: Rank::new(rank),
@@ -76,24 +76,24 @@ pub struct Made {
     communicators: Communicators,
     marks: Marks,
     sequences: BTreeMap<u32, u32>,
-    /// Rank, begin, end, index of the name.
+    /// Rank, start, end, index of the name.
     strikes: Vec<(u32, u64, u64, usize)>,
-    /// Rank and time at which a burst of another task begins whose end the trace left out.
+    /// Rank and start of a burst of another task whose end is missing from the trace.
     pub holes: Vec<(u32, u64)>,
-    /// Rank, begin, end.
+    /// Rank, start, end.
     sleeps: Vec<(u32, u64, u64)>,
-    /// When a rank enters MPI_Finalize, if ever; the others do when all is over.
+    /// When a rank enters MPI_Finalize, if ever; the other ranks enter it at the very end.
     pub finalize: BTreeMap<u32, Option<u64>>,
     end: u64,
     /// Bound of the error of the clock of every node but the first.
     pub clock_error: u64,
-    /// Ranks of one place take turns of so many nanoseconds on its CPU, if any.
+    /// If set, the ranks of one place take turns of this many nanoseconds on its CPU.
     pub turns: Option<u64>,
     /// Added to all times.
     pub shift: u64,
     /// What was recorded of the kernel.
     pub mode: TraceMode,
-    /// What names of functions begin with instead of `MPI_`.
+    /// What names of functions start with instead of `MPI_`.
     pub library: &'static str,
 }
 
@@ -159,7 +159,7 @@ impl Made {
         self.calls.end_ns[rank as usize] = START + at;
     }
 
-    /// The first call of a rank is seen at that moment only.
+    /// The first call of a rank is not seen before that time.
     pub fn first_seen(&mut self, rank: u32, at: u64) {
         self.calls.begin_ns[rank as usize] = START + at;
         self.left_init(rank, at);
@@ -170,7 +170,7 @@ impl Made {
         self.add(name, rank, span, |_| {});
     }
 
-    /// A collective, by rank, begin and end.
+    /// A collective, by rank, start and end.
     pub fn collective(
         &mut self,
         name: &str,
@@ -181,7 +181,7 @@ impl Made {
         self.collective_of(name, comm, root, members, 8);
     }
 
-    /// The same with what each member sends.
+    /// The same, with the bytes that each member sends.
     pub fn collective_of(
         &mut self,
         name: &str,
@@ -222,7 +222,7 @@ impl Made {
         last.values().any(|(_, count)| *count > 1)
     }
 
-    /// The next collective of the communicator has the number of the last one.
+    /// The next collective of the communicator gets the number of the last one.
     pub fn same_number(&mut self, comm: u32) {
         *self.sequences.entry(comm).or_insert(1) -= 1;
     }
@@ -411,7 +411,7 @@ impl Made {
     }
 
     /// Bursts of ranks that take turns on their CPUs and are ready all the time, and of the tasks
-    /// that strike a CPU whoever has it.
+    /// that strike a CPU whichever rank has it.
     fn turns(&self, length: u64) -> Bursts {
         let mut bursts = Bursts::default();
         let places: std::collections::BTreeSet<(u32, u32)> = self.places.iter().copied().collect();
@@ -461,7 +461,7 @@ impl Made {
         self.write_with(|_| {})
     }
 
-    /// The same with another manifest.
+    /// The same with a changed manifest.
     pub fn write_with(&self, change: impl FnOnce(&mut Manifest)) -> Bundle {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run");
@@ -534,7 +534,7 @@ impl Explained {
         self.findings.program.as_ref().unwrap()
     }
 
-    /// Waits as (rank, begin, end, culprit, hops), times from `START`.
+    /// Waits as (rank, start, end, culprit, hops), times from `START`.
     pub fn waits(&self) -> Vec<(u32, u64, u64, u32, u32)> {
         let rows = self.tables.waits.rows();
         rows.map(|w| {

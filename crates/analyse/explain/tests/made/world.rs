@@ -1,17 +1,17 @@
-//! A world of ranks that compute, exchange messages and meet in collectives, with closed forms of
-//! when.
+//! A world of ranks that compute, exchange messages and meet in collectives, at times that have
+//! closed forms.
 
 use super::Made;
 
 /// Time of a call that does not wait.
 pub const CALL: u64 = 100;
-/// From the send of a message, or the last to enter a collective, until who waited for it goes on.
+/// From the send of a message, or the last entry into a collective, until the waiting rank goes on.
 pub const LATENCY: u64 = 500;
 
-/// Runs ranks and writes down their calls.
+/// Runs ranks and records their calls.
 pub struct World {
     pub made: Made,
-    /// When each rank is where it is.
+    /// The current time of each rank.
     pub now: Vec<u64>,
 }
 
@@ -31,14 +31,14 @@ impl World {
         self.now.iter_mut().for_each(|t| *t += ns);
     }
 
-    /// Another task takes the CPU of a rank in the middle of what it computes next.
+    /// Another task takes the CPU of a rank at its current time.
     pub fn strike(&mut self, rank: usize, ns: u64, name: usize) {
         let at = self.now[rank];
         self.made.strike(rank as u32, (at, at + ns), name);
         self.now[rank] += ns;
     }
 
-    /// Everybody sends to `rank + d` and receives from `rank - d` on a ring, for all `d` of
+    /// Every rank sends to `rank + d` and receives from `rank - d` on a ring, for all `d` in
     /// `steps`; buffered messages, one MPI_Waitall.
     pub fn exchange(&mut self, steps: &[i32]) {
         let ranks = self.now.len();

@@ -1,12 +1,12 @@
 //! The explorer: every event of a run, at any zoom, without a server.
 //!
-//! Time is a tree: each node covers a stretch and has four parts. Where few events begin, a node holds
-//! them all (a leaf); elsewhere it holds bins, and sums by name of each of its parts. A browser needs a
-//! few nodes for any view. docs/design/0021-explorer.md says why.
+//! Time is a tree: each node covers a stretch of time and has four parts. Where few events start, a
+//! node is a leaf and holds them all; elsewhere it holds bins, and sums by name for each of its
+//! parts. A browser needs only a few nodes for any view. docs/design/0021-explorer.md says why.
 //!
-//! `survey` reads the tables once for what there is, `scene` says what the rows are and turns rows of tables
-//! into events, `merged` puts these in order of time, `pyramid` builds the tree from them, `packed` encodes
-//! its nodes and writes them into files.
+//! `survey` reads the tables once to see what there is, `scene` defines the rows and turns rows of
+//! tables into events, `merged` sorts the events by time, `pyramid` builds the tree from them, and
+//! `packed` encodes its nodes and writes them to files.
 
 mod merged;
 mod packed;
@@ -30,9 +30,9 @@ use scene::{Name, Row, Scene};
 use serde::Serialize;
 use sums::{Shape, Total};
 
-/// Shown before and after something that a link leads to, at least.
+/// Shows at least this many nanoseconds before and after the target of a link.
 const LEAST_AROUND: u64 = 1_000;
-/// Runs of at most so many events are in the page as a whole: at 3 to 5 bytes each.
+/// The page holds every event of a run with at most this many events, at 3 to 5 bytes each.
 const INSIDE: u64 = 40_000;
 
 /// What the page itself holds. Times are nanoseconds after `base`.
@@ -43,7 +43,7 @@ pub(super) struct Explorer {
     zero: u64,
     base: String,
     span: u64,
-    /// Bins of a node, how long one of the deepest level is, and the deepest level.
+    /// Bins of a node, length of a bin of the deepest level, and the deepest level.
     bins: u64,
     unit: u64,
     depth: u32,
@@ -51,20 +51,20 @@ pub(super) struct Explorer {
     /// CPUs and ranks that have no row.
     hidden: (usize, usize),
     names: Vec<Name>,
-    /// The entry of `names` that late steps have.
+    /// Index into `names` for late steps.
     late: u32,
     events: u64,
     /// Sums of the whole run, by name.
     totals: Vec<(u32, Total)>,
     /// The tree in preorder: `1` for a leaf, `0` for a node with four parts, which follow it.
     tree: String,
-    /// The file of each node; `None` for those that are inside, or that hold nothing.
+    /// The file of each node; `None` for nodes that are in the page or hold nothing.
     packs: Vec<Option<u32>>,
     /// Nodes that are in the page.
     inside: Vec<(u32, String)>,
-    /// Whether all nodes are inside or in files.
+    /// Whether all nodes are in the page or in files.
     is_whole: bool,
-    /// What all files of this run are marked with.
+    /// Identifies the files of this run.
     key: String,
     /// Whether there are files beside the page.
     has_files: bool,
@@ -86,12 +86,12 @@ impl Explorer {
         self.has_files
     }
 
-    /// A moment of CLOCK_MONOTONIC, as the page counts it.
+    /// A time of CLOCK_MONOTONIC as an offset on the page.
     pub(super) fn after(&self, time_ns: u64) -> Nanos {
         Nanos::from_nanos(time_ns.saturating_sub(self.zero))
     }
 
-    /// A link to a stretch, with as much before and after it.
+    /// A link to a stretch of time, with as much again before and after it.
     pub(super) fn moment(&self, begin_ns: u64, end_ns: u64) -> String {
         let (begin, end) = (self.after(begin_ns).get(), self.after(end_ns).get());
         let around = end.saturating_sub(begin).max(LEAST_AROUND);
@@ -100,7 +100,7 @@ impl Explorer {
         format!("#run={from}..{to}")
     }
 
-    /// A link to a stretch, with this in the search box.
+    /// A link to a stretch of time, with `name` in the search box.
     pub(super) fn strike(&self, begin_ns: u64, end_ns: u64, name: &str) -> String {
         format!(
             "{}&amp;find={}",
@@ -110,7 +110,7 @@ impl Explorer {
     }
 }
 
-/// A name as a part of an address; letters and digits stay.
+/// A name as part of a URL; letters and digits stay.
 fn in_link(name: &str) -> String {
     name.bytes().fold(String::new(), |mut out, byte| {
         match byte.is_ascii_alphanumeric() {
@@ -122,8 +122,8 @@ fn in_link(name: &str) -> String {
 }
 
 /// Builds the tree: in the page if the run is small, otherwise with all but its root in `files`.
-/// Without `files` a large run has its root only. `unwritten`: the late steps, if the run lacks their table.
-/// `None` if nothing was recorded.
+/// Without `files`, a large run has only its root. `unwritten`: the late steps, if the run lacks
+/// their table. `None` if nothing was recorded.
 pub(super) fn explore(
     run: &RunReader,
     findings: &Findings,
@@ -169,7 +169,7 @@ fn listed(late: &LateFinding) -> LateStep {
     }
 }
 
-/// How many events are in a page as a whole, and in a leaf.
+/// Most events of a run that is wholly in the page, and most events of a leaf.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     inside: u64,

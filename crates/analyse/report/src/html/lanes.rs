@@ -1,7 +1,7 @@
 //! The timeline of ranks: the whole program in bins, and exact pieces around the listed waits.
 //!
-//! The tables are read once, batch by batch. The number of rows and windows bounds memory and page,
-//! the length of the run does not: 10^7 calls become the same bins as 10^4.
+//! The tables are read once, batch by batch. The number of rows and windows, not the length of the
+//! run, bounds memory and page size: 10^7 calls fill the same bins as 10^4.
 
 use super::pieces::{Pieces, SourceName, TaskName, source_names, task_names};
 use super::windows_of_waits::{Filled, Frame, collect, thread_rows};
@@ -16,10 +16,10 @@ use idlewave_units::Rank;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Most ranks with a row. Of more, those named in the findings come first, then some at even
-/// distances.
+/// Most ranks with a row. If there are more, those named in the findings come first, then some at
+/// even distances.
 pub(super) const MAX_ROWS: usize = 48;
-/// Bins of all rows together; bounds memory and page.
+/// Bins of all rows together; bounds memory and page size.
 const BINS: usize = 1 << 16;
 /// Most bins per row: twice what a screen can show.
 const MAX_BINS: usize = 2_048;
@@ -98,7 +98,7 @@ pub(super) struct Lanes {
     waits: Vec<Focus>,
 }
 
-/// What to look at in order to understand a wait.
+/// What to look at to understand a wait.
 #[derive(Clone, Debug, Serialize)]
 struct Focus {
     /// The wait itself.
@@ -226,8 +226,8 @@ fn rows(program: &ProgramFindings) -> Vec<u32> {
         return (0..all).collect();
     }
     let mut chosen = BTreeSet::new();
-    // Origins of waves first, then who takes part in the longest waits: up to three quarters of the
-    // rows.
+    // Origins of waves first, then the ranks that take part in the longest waits: up to three
+    // quarters of the rows.
     let waits = program.latest.iter();
     let named = program
         .waves
@@ -290,7 +290,8 @@ fn delayed_until(program: &ProgramFindings, wait: &WaitFinding) -> u64 {
 /// What one must see to understand a wait: the wait, what made its culprit late, and the path of
 /// its wave.
 fn around(program: &ProgramFindings, wait: &WaitFinding, computing_since: u64) -> (u64, u64) {
-    /// A longer computation shows only its end; otherwise the wait would be too short to see.
+    /// Of a computation longer than this many times the wait, only the end is shown; otherwise the
+    /// wait would be too short to see.
     const LONGEST: u64 = 30;
     let length = wait.end_ns.saturating_sub(wait.begin_ns).max(1_000);
     let wave = story::wave_of(program, wait).and_then(|w| program.waves.get(w));

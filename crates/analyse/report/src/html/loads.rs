@@ -8,7 +8,7 @@ use crate::placement::{LoadPicture, NodeLoad};
 use idlewave_units::counted;
 use std::collections::BTreeMap;
 
-/// Most nodes drawn individually; above, each leaf is one box.
+/// Most nodes drawn individually; if there are more, each leaf is one box.
 const MOST_NODES: usize = 64;
 /// Most leaves and link directions drawn: the busiest.
 const MOST_LEAVES: usize = 64;
@@ -144,7 +144,7 @@ fn draw(picture: &LoadPicture, groups: &[Group], name: &str) -> (String, usize) 
         .max()
         .unwrap_or(0)
         .min(6);
-    // Otherwise lines across a wide picture would lie flat.
+    // Otherwise lines across a wide picture would be nearly horizontal.
     let step = LEVEL + 0.06 * (width - 900.0).clamp(0.0, 1800.0);
     let level_y = |level: u32| 24.0 + step * f64::from(top - level.min(top));
     // Boxes below their switch; switches without nodes are spread over the width of their level.

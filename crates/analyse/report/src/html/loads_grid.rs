@@ -5,11 +5,10 @@ use super::sheet::text;
 use crate::placement::{LinkLoad, LoadPicture, NodeLoad};
 use std::collections::BTreeMap;
 
-/// Most switches drawn at their coordinates; above, the busiest are drawn as in a tree.
+/// Most switches drawn at their coordinates; if there are more, the busiest are drawn as in a tree.
 const MOST_SWITCHES: usize = 1_024;
 
-/// Room per switch, of which the widest that fits is taken; and the share of it that separates
-/// switches.
+/// Room per switch: the widest that fits is used. `GAP` is the share of it that separates switches.
 const PITCHES: [f64; 3] = [64.0, 40.0, 26.0];
 const GAP: f64 = 0.22;
 /// Width of a picture on a page that is not narrow, and the height it should not exceed.

@@ -74,7 +74,7 @@ pub(super) fn contamination(findings: &Findings) -> String {
     section("contamination", "Who else used the machine", &body)
 }
 
-/// A list of terms and what is known of each; values are HTML.
+/// A list of terms and what is known about each; values are HTML.
 fn sheet(entries: &[(&str, String)]) -> String {
     let items: String = entries
         .iter()
@@ -94,7 +94,7 @@ fn on_off(value: Option<bool>) -> String {
     known(value.map(|on| if on { "on" } else { "off" }))
 }
 
-/// In the kernel's lists, `None` is "not known" and an empty set is "none".
+/// CPUs in the kernel's list format; `None` is "not known" and an empty set is "none".
 fn cpus(set: Option<&CpuSet>) -> String {
     known(set.map(|s| {
         if s.is_empty() {
@@ -121,8 +121,8 @@ pub(super) fn hosts(manifest: &Manifest) -> String {
     section("machine", "Machine", &body)
 }
 
-/// The sheet of a node. What idlewave did not look up itself, since another tool recorded the run, is
-/// not known where it is missing.
+/// The sheet of a node. If another tool recorded the run, idlewave did not look anything up itself,
+/// and what is missing is not known.
 fn host(node: &NodeSheet, imported: bool) -> String {
     let h = &node.host;
     let none = |word: &str| match imported {
@@ -208,7 +208,7 @@ fn host(node: &NodeSheet, imported: bool) -> String {
     out
 }
 
-/// A clock. That of another tool was not measured.
+/// A clock. The clock of another tool was not measured.
 fn clock(clock: &ClockSheet, imported: bool) -> String {
     let measured = match imported {
         true => String::new(),

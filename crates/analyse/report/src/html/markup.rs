@@ -26,7 +26,7 @@ pub(super) fn escape(text: &str) -> String {
         })
 }
 
-/// A sentence: numbers keep their units on the line, and what is between two backticks is code.
+/// A sentence: numbers keep their units on the line, and text between two backticks is code.
 pub(super) fn prose(text: &str) -> String {
     let text = kept(text, '\u{a0}');
     let pieces: Vec<String> = text.split('`').map(escape).collect();
@@ -34,7 +34,7 @@ pub(super) fn prose(text: &str) -> String {
     for pair in pieces[1..].chunks(2) {
         match pair {
             [code, after] => out.push_str(&format!("<code>{code}</code>{after}")),
-            // A backtick without another one stays.
+            // An unpaired backtick stays.
             alone => out.push_str(&format!("`{}", alone.concat())),
         }
     }

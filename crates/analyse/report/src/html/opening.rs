@@ -8,7 +8,7 @@ const LEFT: u32 = 62;
 const STEP: u32 = 96;
 const ROW: u32 = 24;
 const BAR: u32 = 16;
-/// Computation of a step, and the delay of one rank in the third one.
+/// Computation of a step, and the delay of one rank in the third step.
 const WORK: u32 = 80;
 const DELAY: u32 = 70;
 const RANKS: u32 = 4;

@@ -9,7 +9,7 @@ use idlewave_run::findings::{Findings, ProgramFindings};
 use idlewave_units::Nanos;
 use idlewave_units::show::percent;
 
-/// What the run time is made of; nothing if no rank came from MPI_Init to MPI_Finalize.
+/// What the run time is made of; empty if no rank got from MPI_Init to MPI_Finalize.
 pub(super) fn section(
     manifest: &Manifest,
     findings: &Findings,

@@ -65,7 +65,7 @@ pub(super) struct Piece {
     pub certain: bool,
 }
 
-/// Pieces of one kind being collected; of too many, the longest are kept.
+/// Pieces of one kind being collected; if there are too many, the longest are kept.
 #[derive(Clone, Debug)]
 pub(super) struct Gathered {
     pub pieces: Vec<Piece>,

@@ -18,7 +18,7 @@ const BELOW: f64 = 46.0;
 const STEP: f64 = 130.0;
 /// Width of a figure on a page that is not narrow.
 const WIDTH: f64 = 1040.0;
-/// Most bars, at 8 pixels each; of more placements some are left out.
+/// Most bars, at 8 pixels each; if there are more placements, some are left out.
 const MOST_BARS: usize = 120;
 
 /// Vertical scale from 0 up, with its grid lines.
@@ -259,7 +259,7 @@ fn stack(row: &PlacementRow, names: &[&str], scale: &Scale, x: f64, wide: f64) -
     format!("<g data-tip>{out}<title>{title}</title></g>")
 }
 
-/// Measured and predicted times of a study side by side, with a gap between numbers of ranks.
+/// Measured and predicted times of a study side by side, with a gap between rank counts.
 pub(super) fn measured(rows: &[StudyRow]) -> String {
     let all = rows.iter().flat_map(|r| {
         let p = r.predicted.as_ref();

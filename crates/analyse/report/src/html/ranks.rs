@@ -8,7 +8,8 @@ use idlewave_run::findings::{ProgramFindings, RankTime};
 use idlewave_units::Bytes;
 use idlewave_units::show::{count, percent};
 
-/// Most ranks in the table; of more, those from which most was taken and those that waited most.
+/// Most ranks in the table; if there are more, those from which most was taken and those that
+/// waited most.
 const RANKS_SHOWN: usize = 64;
 
 /// Why there is nothing about ranks, and what to do.

@@ -54,7 +54,7 @@ pub(super) fn body(run: &str, parts: Vec<Part>) -> String {
     )
 }
 
-/// The bottom of the page: remarks, the command line, the version and what follows it.
+/// The bottom of the page: remarks, the command line and the line with the version.
 pub(super) fn footer(remarks: &[&str], command: &[String], version: &str) -> String {
     let remarks: String = remarks.iter().map(|r| format!("<li>{r}</li>\n")).collect();
     let command = shell_line(command);
@@ -90,7 +90,7 @@ pub(super) fn longer(ratio: f64) -> String {
     }
 }
 
-/// Notes that are no warnings; empty without any.
+/// Notes that are not warnings; empty without any.
 pub(super) fn remarks(title: &str, lines: &[String]) -> String {
     match lines.is_empty() {
         true => String::new(),

@@ -10,7 +10,7 @@ use idlewave_units::show::{self, count, percent};
 /// A table with more rows scrolls on its own.
 const LONG: usize = 24;
 
-/// Who costs time.
+/// The sources that cost time.
 pub(super) fn section(findings: &Findings, recorded: bool, explorer: Option<&Explorer>) -> String {
     if findings.sources.is_empty() {
         let why = match recorded {
@@ -122,7 +122,7 @@ pub(super) const fn group(kind: SourceKind) -> &'static str {
     }
 }
 
-/// A link to the stretch of a source that cost most, among those of the listed late steps.
+/// A link to the longest stretch of a source in the listed late steps.
 fn link(findings: &Findings, source: usize, explorer: Option<&Explorer>) -> String {
     let charged = findings.latest.iter().flat_map(|l| &l.charged);
     let own = charged.filter(|c| c.source as usize == source);

@@ -1,5 +1,5 @@
-//! Waiting in space and time: for every lockstep run, a map over ranks and time of the share that
-//! ranks waited, and of who struck them.
+//! Waiting in space and time: for every lockstep run, a map over ranks and time. It shows the share
+//! of time that ranks waited, and what struck them.
 //!
 //! A late rank shows as a front of waiting that moves away from it: an idle wave. There is one map
 //! of the whole run and one around each of the latest steps. Cells are sums, so the maps stay small
@@ -53,8 +53,8 @@ pub(super) struct Map {
     /// One character per cell, row by row: the level of the share of time that the ranks waited in
     /// it.
     pub waiting: String,
-    /// Who took most CPU time in each cell: 0 for nobody, 1 and up for `sources`, then one number
-    /// for all others.
+    /// The source that took most CPU time in each cell: 0 for none, 1 and up for `sources`, then
+    /// one number for all others.
     pub who: String,
     /// For each cell: the level of the share of its CPUs' time that all sources took.
     pub taken: String,

@@ -9,7 +9,7 @@ use idlewave_run::SourceKind;
 use idlewave_run::findings::{Findings, LateFinding, LatePartFinding, LockstepFindings};
 use idlewave_units::{Nanos, Rank, counted, grouped};
 
-/// Parts of the lateness that are told one by one, from this share of it on.
+/// Parts of the lateness are told one by one if they are at least this share of it.
 const TOLD: f64 = 0.01;
 
 /// All stories, in the order of the late steps; the script shows the chosen one.
@@ -79,7 +79,7 @@ fn blame(findings: &Findings, late: &LateFinding) -> String {
         };
         let since = late.charged.iter().filter(|c| c.source == part.source);
         let since = since.max_by_key(|c| c.end_ns.saturating_sub(c.begin_ns));
-        // Where most of it is in one piece, it has a moment.
+        // If most of it is in one piece, the story says when that began.
         let since =
             since.filter(|c| 10 * c.end_ns.saturating_sub(c.begin_ns) >= 9 * part.time.get());
         let since = since.map_or_else(String::new, |c| {
@@ -147,7 +147,7 @@ fn waiting(late: &LateFinding, run: Option<&LockstepFindings>, window: &Window) 
     )
 }
 
-/// By how much each of the other ranks communicated longer than in an undisturbed step.
+/// How much longer each of the other ranks communicated than in an undisturbed step.
 fn longer_than_usual(
     late: &LateFinding,
     run: &LockstepFindings,

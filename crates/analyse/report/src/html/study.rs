@@ -43,7 +43,7 @@ fn off(row: &StudyRow) -> Option<f64> {
     off.is_finite().then_some(off)
 }
 
-/// The numbers of ranks, each once, ascending.
+/// The rank counts, each once, ascending.
 fn ranks(sheet: &StudySheet) -> Vec<u32> {
     let all: std::collections::BTreeSet<u32> = sheet.rows.iter().map(|r| r.ranks).collect();
     all.into_iter().collect()

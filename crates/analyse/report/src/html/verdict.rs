@@ -180,7 +180,7 @@ fn program(manifest: &Manifest, findings: &Findings, recorded: &story::Recorded<
         let sub = format!(
             "of the time of the ranks inside {}{} not waiting",
             story::calls(program),
-            // What took their CPUs there is unknown, and so among this.
+            // If it is unknown what took their CPUs there, that time is included.
             s.taken.map_or(",", |_| ", on a CPU and")
         );
         out.push_str(&tile("Communicating", &percent(s.communicating), &sub));

@@ -255,7 +255,7 @@ fn name(
     };
     let manifest = run.manifest();
     let (bursts, interrupts) = (shown(|f| &f.bursts), shown(|f| &f.interrupts));
-    // By node and thread, whatever ran first.
+    // By node and thread, regardless of which ran first.
     let mut threads: Vec<(Thread, u32)> = numbers.into_iter().collect();
     threads.retain(|(_, number)| bursts.contains(number));
     threads.sort_unstable();

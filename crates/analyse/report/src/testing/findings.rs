@@ -13,7 +13,7 @@ use idlewave_run::{
 use idlewave_units::{Cpu, Nanos, Rank};
 use std::collections::BTreeMap;
 
-/// Steps are late from this excess on.
+/// Steps are late if their excess is at least this, in nanoseconds.
 const LATE_FROM: u64 = 1_500;
 const STEP: u64 = WORK_NS + TALK_NS;
 

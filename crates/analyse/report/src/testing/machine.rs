@@ -114,7 +114,7 @@ impl Machine {
         self.sources.push(tick);
     }
 
-    /// Runs a lockstep phase in which all ranks wait for all (with two ranks, so does a ring).
+    /// Runs a lockstep phase in which all ranks wait for all (as they do on a ring of two).
     fn lockstep(&mut self, phase: u32, begin: u64, iterations: u64) -> u64 {
         let ranks = self.events.len();
         let talk = if phase == 0 {

@@ -93,7 +93,8 @@ fn ranks_time(r: &Recording) -> Vec<RankTime> {
         .collect()
 }
 
-/// All on the rank from which most was taken, all of that by the first source.
+/// The whole path lies on the rank from which most was taken, and the first source took all of
+/// that.
 fn path(r: &Recording) -> PathFinding {
     let (rank, &taken) = (0..)
         .zip(&r.taken)

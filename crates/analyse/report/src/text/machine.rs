@@ -23,7 +23,7 @@ pub(super) fn host(screen: &mut Screen, manifest: &Manifest) {
     for node in manifest.nodes.iter().take(NODES_SHOWN) {
         let host = &node.host;
         let cpus = match host.online.len() {
-            // Another tool recorded the run, and did not say it.
+            // Another tool recorded the run and left this out.
             0 => "CPUs not known".to_owned(),
             online => format!("{} of {}", host.allowed.len(), counted(online, "CPU")),
         };
@@ -261,7 +261,7 @@ pub(super) fn missing(screen: &mut Screen, findings: &Findings) {
     }
 }
 
-/// These things that could not be recorded. A command that allows several is shown once.
+/// What could not be recorded. A command that allows several is shown once.
 pub(crate) fn unavailable(screen: &mut Screen, missing: &[Unavailable]) {
     screen.line(Style::Heading, "NOT RECORDED");
     let mut shown_commands: Vec<&str> = Vec::new();

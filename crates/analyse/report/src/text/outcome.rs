@@ -20,8 +20,8 @@ const ADVICE_SHOWN: usize = 3;
 const OTHER_SHOWN: usize = 2;
 /// A slow-down that most programs can live with: up to this, granularity absorbs the noise.
 const TOLERABLE: f64 = 0.05;
-/// An interval that reaches no further from its value than this share of it, or this far, is
-/// narrow.
+/// An interval is narrow if it reaches no further from its value than this share of the value, or
+/// this far.
 const NARROW_SHARE: f64 = 0.2;
 const NARROW_POINTS: f64 = 0.01;
 /// Most wide intervals shown.
@@ -251,7 +251,7 @@ fn curve_row((name, curve): &Row) -> Vec<String> {
     row
 }
 
-/// Values of the table whose intervals reach far, the widest first; `None` without any.
+/// Values of the table with wide intervals, the widest first; `None` without any.
 fn wide_intervals(curves: &[Row]) -> Option<String> {
     let mut wide = Vec::new();
     for (name, curve) in curves {

@@ -10,7 +10,8 @@ use idlewave_units::show::{self, count, percent};
 use idlewave_units::{Bytes, Nanos, counted};
 use std::cmp::Reverse;
 
-/// Most ranks shown individually; of more, those held back most and those that waited most.
+/// Most ranks shown individually; if there are more, those held back most and those that waited
+/// most.
 const RANKS_SHOWN: usize = 8;
 const OPERATIONS_SHOWN: usize = 6;
 const WAITS_SHOWN: usize = 4;
@@ -270,7 +271,7 @@ pub(super) fn waits(screen: &mut Screen, program: &ProgramFindings) {
         screen.line(Style::Plain, "  nothing: no rank waited for another one");
         return;
     }
-    // Total over waits of all kinds: those too short to be explained are often most of it.
+    // Total over waits of all kinds: those too short to be explained often make up most of it.
     let all: f64 = program.waits.iter().map(|w| w.time.as_f64()).sum();
     let all = all.max(1.0);
     let rows: Vec<Vec<String>> = program

@@ -1,4 +1,4 @@
-//! The head of a simulated run's summary: that it is one, and of what.
+//! The head of a simulated run's summary: that the run is simulated, and what was simulated.
 
 use crate::facts::size;
 use crate::number::plain;

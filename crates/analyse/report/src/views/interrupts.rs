@@ -116,7 +116,7 @@ fn clock_row(c: &ClockCpu) -> Vec<String> {
     ]
 }
 
-/// What the clock interrupts cost a step that waits for all.
+/// What the clock interrupts cost a step in which all ranks wait for all.
 fn sentence(clock: &Clock) -> String {
     let Some(period) = clock.period_ns else {
         return "no period was found, so these interrupts are no regular clock".to_owned();

@@ -44,7 +44,7 @@ fn kinds(ready: &Ready) -> [(&'static str, &LengthSummary); 2] {
     ]
 }
 
-/// How often it took how long, one line per decade.
+/// How often each latency occurred, one line per decade.
 fn histogram(screen: &mut Screen, all: &Ready) {
     let (woken, preempted) = (decades(&all.woken), decades(&all.preempted));
     let name = |i: usize| match DECADES.get(i + 1) {
@@ -81,7 +81,7 @@ fn rows(name: String, ready: &Ready) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Appends what is known of these lengths.
+/// Appends what is known about these lengths.
 fn cells(mut row: Vec<String>, lengths: &LengthSummary) -> Vec<String> {
     row.extend([
         count(lengths.count),

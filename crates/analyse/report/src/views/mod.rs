@@ -1,7 +1,7 @@
 //! Views on the terminal: `idlewave explain RUN --view NAME`.
 //!
-//! Every table names what it leaves out for lack of width. Rows are never left out: who asks for
-//! every process gets every process.
+//! Every table names what it leaves out for lack of width. Rows are never left out: whoever asks
+//! for every process gets every process.
 
 mod daemons;
 mod interrupts;

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 /// Ranks up to which traffic is shown as a matrix.
 const MATRIX_RANKS: usize = 16;
-/// Pairs listed of more.
+/// Pairs listed if there are more ranks.
 const PAIRS: usize = 20;
 
 /// Calls, communicators, matrices, waits, and what was never completed.

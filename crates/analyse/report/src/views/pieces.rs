@@ -63,7 +63,7 @@ pub(super) fn longest(lengths: &LengthSummary) -> String {
     lengths.longest.map_or_else(dash, |l| l.to_string())
 }
 
-/// Upper edges, in nanoseconds, of the columns of a histogram on the terminal, with their heads.
+/// Upper edges, in nanoseconds, of the columns of a histogram on the terminal, with their headers.
 pub(super) const DECADES: [(&str, u64); 7] = [
     ("1us", 1_000),
     ("10us", 10_000),
@@ -92,7 +92,7 @@ pub(super) fn cell(count: u64) -> String {
     }
 }
 
-/// What a view is restricted to; `None` if to nothing.
+/// What a view is restricted to; `None` if it is not restricted.
 pub(super) fn filter(filter: &Filter) -> Option<String> {
     let mut parts = Vec::new();
     parts.extend(filter.from.map(|t| format!("from {t}")));

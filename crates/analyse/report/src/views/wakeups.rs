@@ -7,7 +7,7 @@ use idlewave_run::SourceKind;
 use idlewave_units::counted;
 use idlewave_units::show::{count, percent};
 
-/// Who woke the culprits, and who woke those.
+/// Who woke the culprits, and who woke their wakers.
 pub(super) fn wakeups(screen: &mut Screen, found: &Wakeups) {
     screen.line(
         Style::Heading,

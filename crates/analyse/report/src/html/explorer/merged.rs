@@ -1,4 +1,4 @@
-//! The events of all tables in order of their start, a few batches of rows in memory.
+//! The events of all tables in order of their start, with a few batches of rows in memory.
 
 use super::scene::{Event, Scene};
 use idlewave_run::tables::{
@@ -40,13 +40,13 @@ impl Rows for Listed {
     }
 }
 
-/// All events in order of their start; of equal starts, in the order of the tables here.
+/// All events in order of their start; events with equal starts follow the order of `tables`.
 pub(super) struct Merged<'a> {
     tables: Vec<Box<dyn Rows + 'a>>,
     next: Option<Event>,
 }
 
-/// Opens all tables that hold events. `untabled`: late steps that are in none, in order.
+/// Opens all tables that hold events. `untabled`: late steps that are in no table, in order.
 pub(super) fn merged<'a>(
     run: &'a RunReader,
     untabled: Vec<LateStep>,

@@ -1,17 +1,17 @@
 //! Nodes of the tree as bytes, and the files that hold them.
 //!
-//! A node is a string of numbers, each in as many bytes as it needs (LEB128), deflated, in base64. A
-//! signed number is `2n`, or `-2n - 1` if negative. A file holds nodes one after the other and is a
-//! script, since that is what a page opened from a disk may load: `explorer.js` has the reader.
+//! A node is a string of numbers, each in as many bytes as it needs (LEB128), deflated, in base64.
+//! A signed number is `2n`, or `-2n - 1` if negative. A file holds nodes one after the other. It is
+//! a script, because a page opened from a disk may load nothing else. `tree.js` has the reader.
 //!
 //! | node | numbers |
 //! |---|---|
-//! | sums | count; each: name less the one before it, events, time, greatest weight |
-//! | with parts | 0; the sums of its four parts; for each row and class: bins with content, each: bin less the one before it, events, time, greatest weight |
-//! | leaf | 1; events left out; number of groups; each: row, lane, values per event, events; then start less the end of the one before (signed), length, tag, values less those of the one before (signed), all of one kind together |
+//! | sums | count; each: name minus the previous one, events, time, greatest weight |
+//! | with parts | 0; the sums of its four parts; for each row and class: bins with content, each: bin minus the previous one, events, time, greatest weight |
+//! | leaf | 1; events left out; number of groups; each: row, lane, values per event, events; then start minus the previous end (signed), length, tag, values less those of the one before (signed), all of one kind together |
 //!
-//! A tag is the name times 8, plus twice the depth of an interrupt (at most 3), plus 1 if start or end
-//! is inferred.
+//! A tag is 8 times the name, plus twice the depth of an interrupt (at most 3), plus 1 if start or
+//! end is inferred.
 
 use super::super::markup::deflated;
 use super::scene::Event;
@@ -32,14 +32,14 @@ const ANALYSED: [&str; 5] = [
     "waits",
     "wait_parts",
 ];
-/// A file is closed when it is longer.
+/// A file is closed when it is longer than this, in bytes.
 const FILE: usize = 192 << 10;
 
-/// Writes one file of a name into the folder beside the page, which has the page's name, less its ending,
-/// and `_files`.
+/// Writes the file of a given name into the folder beside the page. The folder is named after the
+/// page, without its extension and with `_files` appended.
 pub type PutFile<'a> = &'a mut dyn FnMut(&str, &[u8]) -> io::Result<()>;
 
-/// What the page has to know of the nodes.
+/// What the page has to know about the nodes.
 #[derive(Debug, Default)]
 pub(super) struct Built {
     pub tree: String,
@@ -59,7 +59,7 @@ pub(super) struct Packs<'a> {
 }
 
 impl<'a> Packs<'a> {
-    /// Without files, and if not everything goes into the page, only the root is kept.
+    /// Without files, only the root is kept unless everything goes into the page.
     pub(super) fn new(key: &str, is_inside: bool, files: Option<PutFile<'a>>) -> Self {
         Self {
             key: key.to_owned(),
@@ -122,18 +122,18 @@ impl<'a> Packs<'a> {
     }
 }
 
-/// Name of a file: the script of the page makes the same.
+/// Name of a file; the script of the page derives the same name.
 fn file_name(key: &str, number: u32) -> String {
     format!("{key}-{number:05}.js")
 }
 
-/// What tells the files of one run from those of another: a checksum over those of its tables, and over
-/// what was found in them.
+/// Distinguishes the files of one run from those of another: a checksum over the findings and over
+/// the checksums of its tables.
 pub(super) fn key(manifest: &Manifest, findings: &[u8]) -> String {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&FORMAT.to_le_bytes());
     sum.update(findings);
-    // Those of the analysis are missing where the run could not be written.
+    // Tables of the analysis do not count: they are missing where the run could not be written.
     let recorded = manifest
         .tables
         .iter()

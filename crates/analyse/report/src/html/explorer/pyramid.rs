@@ -1,8 +1,8 @@
 //! The tree of time: exact events in its leaves, bins and sums above them.
 //!
-//! Built in one pass over the ordered events. In memory are the events of one leaf, those that go on
-//! after it, and the bins of the nodes above it. Bins of a node are those of its four parts, four by
-//! four, so every level adds up to the same times and counts exactly.
+//! It is built in one pass over the ordered events. Memory holds the events of one leaf, those that
+//! extend beyond it, and the bins of the nodes above it. Each bin of a node is the sum of four bins
+//! of one of its parts, so every level adds up to exactly the same times and counts.
 
 use super::merged::Merged;
 use super::packed::{Built, Packs, leaf, node};
@@ -14,12 +14,12 @@ use idlewave_run::RunError;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// A node with at most so many events is a leaf: a browser draws them in a few milliseconds.
+/// A node with at most this many events is a leaf: a browser draws them in a few milliseconds.
 pub(super) const LEAF: u64 = 12_288;
-/// Events kept in one leaf at most, which only events at the same moment can reach; the shortest are
+/// Most events kept in one leaf. Only simultaneous events can exceed this; the shortest are then
 /// left out, and counted.
 const MOST: usize = 1 << 18;
-/// Events kept that go on after a leaf. A row has one at a time, unless the run is damaged.
+/// Most events kept that extend beyond a leaf. A row has one at a time, unless the run is damaged.
 const MOST_CARRIED: usize = 1 << 13;
 
 /// A node: level, start and end.
@@ -34,10 +34,10 @@ pub(super) struct Place {
 pub(super) struct Builder<'a, 'f> {
     scene: &'a Scene,
     shape: Shape,
-    /// Start of every cell, and events before it.
+    /// Start of every cell, and number of events before it.
     sums: Vec<(u64, u64)>,
     events: Merged<'a>,
-    /// Events that began before the next leaf and go on in it.
+    /// Events that began before the next leaf and extend into it.
     carried: Vec<Event>,
     packs: Packs<'f>,
 }
@@ -60,7 +60,7 @@ impl<'a, 'f> Builder<'a, 'f> {
         }
     }
 
-    /// Writes all nodes; returns what the page has to know of them, and the sums of the run.
+    /// Writes all nodes; returns what the page has to know about them, and the sums of the run.
     pub(super) fn build(mut self) -> Result<(Built, BTreeMap<u32, Total>), ReportError> {
         let root = Place {
             level: 0,
@@ -71,7 +71,7 @@ impl<'a, 'f> Builder<'a, 'f> {
         Ok((self.packs.finish()?, summary.totals))
     }
 
-    /// About how many events begin in a stretch: whole cells.
+    /// About how many events begin in a stretch, counted in whole cells.
     fn count(&self, begin: u64, end: u64) -> u64 {
         let before = |at| self.sums[self.sums.partition_point(|s| s.0 < at)].1;
         before(end) - before(begin)
@@ -130,7 +130,7 @@ impl<'a, 'f> Builder<'a, 'f> {
         Ok(summary)
     }
 
-    /// Adds what an event has of a leaf to its bins and sums.
+    /// Adds the part of an event that lies in a leaf to the bins and sums of the leaf.
     fn count_in(&self, summary: &mut Summary, event: &Event, place: Place) {
         let begins = event.begin >= place.begin;
         let is_late = self.scene.rows[event.row as usize].kind == RowKind::Late;
@@ -138,7 +138,7 @@ impl<'a, 'f> Builder<'a, 'f> {
         let inside = to.saturating_sub(from);
         summary.totals.entry(event.what).or_default().add(&Total {
             count: begins.into(),
-            // Steps of several runs may overlap; what adds up is by how much they were late.
+            // Steps of several runs may overlap, so their lateness is added up, not their length.
             time: match is_late {
                 true if begins => event.weight,
                 true => 0,
@@ -146,7 +146,7 @@ impl<'a, 'f> Builder<'a, 'f> {
             },
             greatest: if begins { event.weight } else { 0 },
         });
-        // An interrupt within another one takes no more time from what both interrupted.
+        // A nested interrupt takes no additional time from what was interrupted.
         let timed = event.depth == 0;
         self.bin(summary, event.row, event.class, event, place, timed);
         if let Some(row) = event.source {

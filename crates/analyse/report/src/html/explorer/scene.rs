@@ -20,7 +20,7 @@ const MOST_ROWS: usize = 64;
 const MOST_SOURCES: usize = 24;
 /// Offsets are exact in a browser up to here.
 const LONGEST: u64 = 1 << 53;
-/// Most MPI functions that are told apart; a larger number means damage.
+/// Most MPI functions that are distinguished; a larger number means damage.
 const MOST_OPERATIONS: u32 = 4_096;
 
 /// Classes of a row's events, by which its bins are split.
@@ -52,7 +52,7 @@ pub(super) enum RowKind {
 pub(super) struct Row {
     pub kind: RowKind,
     pub label: String,
-    /// Of a source: its entry of the names.
+    /// Of a source: its index into the names.
     pub what: Option<u32>,
 }
 
@@ -71,9 +71,9 @@ pub(super) struct Name {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
     pub row: u32,
-    /// The row of its source, where it appears once more.
+    /// The row of its source, where it appears again.
     pub source: Option<u32>,
-    /// 0 below, 1 on top of it.
+    /// 0 below, 1 on top.
     pub lane: u8,
     pub class: u8,
     pub what: u32,
@@ -82,7 +82,7 @@ pub(super) struct Event {
     /// Of an interrupt: how many it interrupted.
     pub depth: u8,
     pub certain: bool,
-    /// By which it is ranked: its length; of a late step, its lateness.
+    /// What ranks it: its length, or the lateness of a late step.
     pub weight: u64,
     /// Region: iteration. Late step: lateness, rank, iteration. Wait: the awaited rank.
     pub more: [u64; 3],
@@ -129,7 +129,7 @@ fn chosen<T: Ord + Copy>(all: &BTreeSet<T>, first: impl Iterator<Item = T>, most
 }
 
 impl Scene {
-    /// Reads the tables once, in any order. `untabled`: late steps that are in none.
+    /// Reads the tables once, in any order. `untabled`: late steps that are in no table.
     pub(super) fn survey(
         run: &RunReader,
         findings: &Findings,

@@ -25,7 +25,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// For a run of that length, with so many events and rows, and so many events in a leaf.
+    /// For a run of this length, with this many events and rows, and at most `leaf` events in a
+    /// leaf.
     pub(super) fn of(span: u64, events: u64, rows: usize, leaf: u64) -> Self {
         let bins = BINS / (rows as u64).max(1).next_power_of_two();
         let bins = bins.clamp(64, 512);
@@ -94,7 +95,7 @@ impl Summary {
         }
     }
 
-    /// Takes over one of the four parts.
+    /// Adds one of the four parts.
     pub(super) fn fold(&mut self, part: &Summary, number: u64, bins: u64) {
         let bins = bins as usize;
         let first = number as usize * bins / PARTS as usize;

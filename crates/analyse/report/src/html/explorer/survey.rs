@@ -18,7 +18,7 @@ pub(super) struct Density {
 }
 
 impl Density {
-    /// Cells kept at most; 16 bytes each and some more for the tree.
+    /// Most cells kept; each takes 16 bytes and some more for the tree.
     const MOST: usize = 1 << 19;
 
     fn put(&mut self, at: u64) {
@@ -75,7 +75,7 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// Reads the tables once, in any order. `untabled`: late steps that are in none.
+    /// Reads the tables once, in any order. `untabled`: late steps that are in no table.
     pub(super) fn of(
         run: &RunReader,
         catalog: &mut Catalog,

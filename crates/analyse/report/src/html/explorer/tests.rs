@@ -114,7 +114,7 @@ fn run_of(
     (dir, run)
 }
 
-/// All events of the tables, in no order.
+/// All events of the tables, in no particular order.
 fn events(run: &RunReader, scene: &Scene) -> Vec<Event> {
     let mut all = Vec::new();
     run.for_each::<Bursts>(|b| all.extend(scene.burst(b)))
@@ -220,7 +220,7 @@ fn read(text: &str, begin: u64, lines: usize) -> Read {
     Read::Leaf(all, left_out)
 }
 
-/// What an event has of a stretch, as the sums by name count it.
+/// The part of an event in a stretch, as the sums by name count it.
 fn part(e: &Event, begin: u64, end: u64, scene: &Scene) -> Total {
     let begins = (begin..end).contains(&e.begin);
     let is_late = scene.rows[e.row as usize].kind == RowKind::Late;
@@ -324,7 +324,7 @@ impl Check<'_> {
                 }
                 assert_eq!(found, want, "line {line}, bin {i}");
             }
-            // Nothing is outside of the bins that are there.
+            // No event is outside the bins that exist.
             let count: u64 = bins.iter().map(|b| b.1.count).sum();
             let all = self
                 .events
@@ -464,7 +464,7 @@ fn a_large_run_goes_into_files_and_only_its_root_into_the_page() {
             .iter()
             .all(|n| n.starts_with(&explorer.key) && n.ends_with(".js"))
     );
-    // Without a place for files it is the same tree, of which the page has the root.
+    // Without a place for files, the tree is the same, but the page holds only its root.
     let alone = explore_within(&run, &findings, None, None, limits)
         .unwrap()
         .unwrap();
