@@ -1,6 +1,6 @@
 //! Max-min shares and whole programs: `cargo bench -p idlewave-network`.
 //!
-//! The items of the first are rates given to classes of flows, one flow each; of the others flows,
+//! The first benchmark counts rates computed, one flow per class. The others count flows replayed
 //! from start to end.
 
 #![allow(clippy::unwrap_used)]
@@ -19,7 +19,7 @@ fn main() {
     divan::main();
 }
 
-/// 1,024 nodes on 32 leaves, half of their bandwidth between leaves.
+/// 1,024 nodes on 32 leaves, oversubscribed 2:1 between leaves.
 fn cluster() -> Network {
     let tree = FatTree {
         nodes_per_leaf: 32,

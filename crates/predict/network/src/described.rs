@@ -1,5 +1,5 @@
-//! Programs that are described, not recorded: steps of computation, exchange with neighbours and
-//! collectives.
+//! Programs that are described instead of recorded: steps of computation, exchange with neighbours
+//! and collectives.
 
 use idlewave_simulate::Stencil;
 use idlewave_simulate::collectives::{Algorithms, Call, Kind};
@@ -22,8 +22,8 @@ pub enum Part {
     /// Every rank sends this many bytes to each of its neighbours, all at once, and waits for
     /// theirs.
     Exchange(Stencil, u64),
-    /// Every rank but the last sends this many bytes to the next one, and waits for those of the
-    /// previous one.
+    /// Every rank but the last sends this many bytes to the next one; every rank but the first
+    /// waits for those of the previous one.
     Next(u64),
     /// These messages, all at once: from, to and bytes. Every rank waits for those it sends or
     /// receives.
@@ -67,8 +67,8 @@ pub fn described(
 
 /// Number of operations in one step of all ranks, without creating any.
 pub fn operations_of(description: &Description, algorithms: &Algorithms) -> u64 {
-    /// With more rounds than this all members do the same number of operations; counting them all
-    /// takes long.
+    /// If a member has more operations than this, all members have equally many; counting each of
+    /// them would take long.
     const MANY: u64 = 64;
     let ranks = u64::from(description.ranks);
     let of = |part: &Part| match part {
@@ -103,7 +103,7 @@ pub fn operations_of(description: &Description, algorithms: &Algorithms) -> u64 
     description.phases.iter().map(of).sum()
 }
 
-/// The messages of each rank, if listed individually; empty otherwise.
+/// Sends and receives of each rank for [`Part::Between`]; empty for other parts.
 fn ends(part: &Part, ranks: u32) -> Vec<Vec<Operation>> {
     let Part::Between(messages) = part else {
         return Vec::new();
@@ -137,7 +137,7 @@ impl Writer<'_> {
     ) -> Result<(), BuildError> {
         match part {
             Part::Compute(ns) => self.together([Operation::calc(*ns)]),
-            // Created from their ends.
+            // The caller adds these from `ends`.
             Part::Between(_) => Ok(()),
             Part::Exchange(stencil, bytes) => {
                 let own = rank as usize;
@@ -177,7 +177,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Operations that start together, after all previous groups.
+    /// Adds operations that start together, after the previous group.
     fn together(
         &mut self,
         operations: impl IntoIterator<Item = Operation>,
@@ -216,8 +216,8 @@ mod tests {
     fn every_part_has_its_messages_and_both_ends_of_them() {
         let usual = Algorithms::default();
         let stencil = Stencil::nearest(Shape::of_sides(&[2, 3, 4]).unwrap());
-        // Two steps of 24 ranks with 6 neighbours, of which two are the same rank along the side of
-        // 2.
+        // Two steps of 24 ranks with 6 neighbours; along the side of length 2, two neighbours are
+        // the same rank.
         let halo = program(
             vec![Part::Compute(7), Part::Exchange(stencil, 100)],
             24,

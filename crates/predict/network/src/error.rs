@@ -44,10 +44,10 @@ pub enum NetworkError {
         "finish rank {rank}: deadlock, it waits for a message that waits for it, or for a receive that comes too late"
     )]
     Stuck {
-        /// The first of them.
+        /// The first such rank.
         rank: u32,
     },
-    /// The number of places differs from that of ranks.
+    /// The number of places differs from the number of ranks.
     #[error("{places} places for {ranks} ranks")]
     Places {
         /// Ranks of the program.

@@ -181,8 +181,8 @@ impl Network {
 }
 
 impl Network {
-    /// For computation with this many ranks on a node, relative to that with `measured_with`, which
-    /// is known.
+    /// Relative deviation of the slow-down with this many ranks on a node, given the time with
+    /// `measured_with`.
     fn slow_down_deviation(&self, ranks: u32, measured_with: u32) -> f64 {
         let of = |ranks: u32| self.parameters().slow_down(ranks).relative_deviation();
         match ranks == measured_with {
@@ -193,7 +193,7 @@ impl Network {
 }
 
 impl Estimate {
-    /// Relative deviation from the misfit of the model, for each kind of communication in
+    /// Relative deviation due to the misfit of the model: each kind of communication counts in
     /// proportion to its share.
     fn misfit(&self) -> f64 {
         let share = |parameters: &[Parameter]| -> f64 {
@@ -233,8 +233,8 @@ impl Estimate {
         }
     }
 
-    /// This time over another one on the same network, with the interval of the ratio. They differ
-    /// significantly if 1 is outside.
+    /// This time over another one on the same network, with the interval of the ratio. The times
+    /// differ significantly if 1 is outside the interval.
     pub fn ratio(&self, other: &Estimate) -> Predicted {
         let all = self.shares.keys().chain(other.shares.keys());
         let all: std::collections::BTreeSet<&Parameter> = all.collect();
@@ -250,7 +250,7 @@ impl Estimate {
         Predicted::with_deviation(value, deviation)
     }
 
-    /// Whether its time differs from another one by more than the uncertainty.
+    /// Whether this time differs from the other by more than the uncertainty.
     pub fn differs_from(&self, other: &Estimate) -> bool {
         let ratio = self.ratio(other);
         ratio.low > 1.0 || ratio.high < 1.0

@@ -1,19 +1,18 @@
 //! Flows that start and end: how much each has moved, and which ends next.
 //!
-//! All flows of a class have the same rate, so a class keeps one count of what each of its flows
-//! has moved since the class started; a flow ends when that count has grown by its length since its
-//! start. Times are whole nanoseconds: a flow ends at the first one at which all of it has been
-//! moved.
+//! All flows of a class have the same rate, so a class keeps one count: the bytes that a flow would
+//! have moved since the class started. A flow ends when that count has grown by the flow's length
+//! since its start. Times are whole nanoseconds; ends are rounded up.
 
 use crate::maxmin::{Limit, Sharing, Use};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Tolerance for rounding at the end of a flow: share of a byte.
+/// Tolerance for rounding at the end of a flow, in bytes.
 const ROUNDING: f64 = 1e-6;
 
-/// A flow of a class that ends at this count of bytes, its name and its length. Counts are at least
-/// 0, so that their bits are ordered like them.
+/// The byte count at which a flow of a class ends, its name and its length. Counts are not
+/// negative, so their bit patterns have the same order.
 type Ending = Reverse<(u64, u32, u64)>;
 
 /// Flows on shared resources over time.
@@ -37,7 +36,7 @@ struct Class {
 }
 
 impl Class {
-    /// Bytes it will have moved at this rate by now.
+    /// `moved` at `now_ns`, if the flows move at this rate.
     fn moved_by(&self, rate: f64, now_ns: u64) -> f64 {
         self.moved + rate * (now_ns - self.since_ns) as f64 * 1e-9
     }
@@ -46,11 +45,11 @@ impl Class {
         (self.moved, self.since_ns) = (self.moved_by(rate, now_ns), now_ns);
     }
 
-    /// When the first of its flows ends, after `since_ns`.
+    /// When its next flow ends, after `since_ns`.
     fn next_end(&self, rate: f64) -> Option<u64> {
         let Reverse((end, ..)) = self.ends.peek()?;
         let left = f64::from_bits(*end) - self.moved - ROUNDING;
-        // At least a nanosecond, so that time goes on.
+        // At least a nanosecond, so that time advances.
         let ns = (left * 1e9 / rate).ceil().max(1.0);
         Some(self.since_ns.saturating_add(ns as u64))
     }
@@ -66,7 +65,7 @@ pub struct Ended {
 }
 
 impl Flows {
-    /// Without flows, at nanosecond 0, on resources with these bytes per second.
+    /// No flows yet, at nanosecond 0, on resources with these bytes per second.
     pub fn new(capacity: Vec<f64>) -> Self {
         Flows {
             sharing: Sharing::new(capacity),
@@ -78,22 +77,22 @@ impl Flows {
         }
     }
 
-    /// From now on a flow ends together with another one if at most this share (0 to 1) of it is
-    /// left. No flow is shortened by more, and far fewer rate computations are needed if many
-    /// flows end shortly after each other.
+    /// From now on, a flow ends together with another one if at most this share (0 to 1) of it is
+    /// left. No flow is shortened by more. This saves most rate computations if many flows end
+    /// shortly after each other.
     pub fn with_slack(mut self, slack: f64) -> Self {
         self.slack = slack;
         self
     }
 
-    /// A further class of flows: see [`Sharing::add_class`].
+    /// Adds a class of flows: see [`Sharing::add_class`].
     pub fn add_class(&mut self, uses: &[Use], limit: f64) -> u32 {
         self.classes.push(Class::default());
         self.sharing.add_class(uses, limit)
     }
 
-    /// Starts a flow of this many bytes, with a name of the caller's. `now_ns` must not be before
-    /// the previous time, nor after [`next_end`](Self::next_end).
+    /// Starts a flow of this many bytes under a name that the caller chooses. `now_ns` must not be
+    /// before the previous time, nor after [`next_end`](Self::next_end).
     pub fn start(&mut self, now_ns: u64, class: u32, bytes: u64, flow: u32) {
         self.now_ns = self.now_ns.max(now_ns);
         let of = &mut self.classes[class as usize];
@@ -146,7 +145,7 @@ impl Flows {
                 self.sharing.end(class);
                 left -= 1;
             }
-            // A class without flows was replaced by the last one.
+            // A class that ran out of flows was replaced by the last active one.
             at += usize::from(left > 0);
         }
         self.stale = true;
@@ -166,7 +165,7 @@ mod tests {
         }]
     }
 
-    /// Plays flows given by start, bytes and class to the end; returns the ends by flow.
+    /// Plays flows, given by start, bytes and class, to the end; returns the end of each flow.
     fn play(flows: &mut Flows, starts: &[(u64, u64, u32)]) -> Vec<u64> {
         let mut order: Vec<usize> = (0..starts.len()).collect();
         order.sort_by_key(|&at| starts[at].0);
@@ -194,16 +193,16 @@ mod tests {
 
     #[test]
     fn flows_that_come_and_go_share_what_there_is_at_every_moment() {
-        // 1 byte per ns. Alone until 100; then half each: the second has moved 50 at 200, when the
-        // third comes.
+        // 1 byte per ns. The first flow is alone until 100, then each gets half: the second has
+        // moved 50 at 200, when the third starts.
         let mut flows = Flows::new(vec![1e9]);
         let class = flows.add_class(&link(), f64::INFINITY);
         let ends = play(
             &mut flows,
             &[(0, 150, class), (100, 200, class), (200, 30, class)],
         );
-        // The first has 50 left at 100: ends at 200. Then two share: 30 more at half rate end at
-        // 260; 200 - 50 - 30 = 120 are left.
+        // The first has 50 left at 100 and ends at 200. Then two share: the third's 30 bytes at
+        // half rate end at 260. Of the second, 200 - 50 - 30 = 120 are left.
         assert_eq!(ends, [200, 380, 260]);
     }
 
@@ -223,7 +222,7 @@ mod tests {
             ],
         );
         assert_eq!(ends, [105; 3]);
-        // 7 bytes at 3 per nanosecond: in the third one.
+        // 7 bytes at 3 per nanosecond end in the third nanosecond.
         assert_eq!(play(&mut Flows::clone(&flows), &[]), Vec::<u64>::new());
         let mut alone = Flows::new(vec![3e9]);
         let class = alone.add_class(&link(), f64::INFINITY);
@@ -248,9 +247,9 @@ mod tests {
                 ],
             )
         };
-        // The first is alone; the others share, and the last one finally has the link to itself.
+        // The first is alone; the others share, and the last one ends up alone on the link.
         assert_eq!(ends(0.0), [500, 1_008, 1_054]);
-        // Of 1100 bytes 92 are left when the second ends, a twelfth.
+        // When the second ends, 92 of 1100 bytes are left, a twelfth.
         assert_eq!(ends(0.08), [500, 1_008, 1_054]);
         assert_eq!(ends(0.09), [500, 1_008, 1_008]);
     }
@@ -292,7 +291,7 @@ mod tests {
             starts.extend(sizes.iter().enumerate().map(|(i, &(at, bytes))| (at, bytes, classes[i % 2])));
             let ends = play(&mut flows, &starts);
             let last = *ends.iter().max().unwrap();
-            // Each end is rounded up, and what is rounded is not lost.
+            // Ends are rounded up, each by less than a nanosecond.
             prop_assert!(last >= total && last <= total + 2 + sizes.len() as u64, "{last} {total}");
             for (end, (start, bytes, _)) in ends.iter().zip(&starts) {
                 prop_assert!(end - start >= *bytes);

@@ -33,16 +33,16 @@ struct Chain<'p, F> {
 }
 
 impl Program {
-    /// The least time in nanoseconds of [`play`](crate::play) on any stage whose slow-down,
-    /// overhead, latencies and transfers are not below these; `message` returns transfer and
-    /// latency of a message, nanoseconds.
+    /// A lower bound on the time of [`play`](crate::play), in nanoseconds, on any stage whose
+    /// slow-down, overhead, latencies and transfers are not below these. `message` returns the
+    /// transfer time and the latency of a message in nanoseconds.
     ///
-    /// Proof. Consider the times at which an operation is ready, its CPU has finished it, a message
-    /// starts to flow, or it arrives. In `play` each of them is at least the maximum of the times
-    /// that it waits for, plus the least duration of its own part: a busy CPU or a shared flow only
-    /// adds to that. Here each is exactly that. By induction along the dependencies, none is later
-    /// here than there. And a CPU does one thing at a time, so no replay ends before the largest
-    /// sum of the operations of one CPU.
+    /// Proof. Consider the times when an operation becomes ready, when its CPU finishes it, when a
+    /// message starts to flow, and when it arrives. In `play` each of these is at least the maximum
+    /// of the times it waits for, plus the least duration of its own part: a busy CPU or a shared
+    /// resource only adds to that. Here each is exactly that sum. By induction along the
+    /// dependencies, none is later here than in `play`. A CPU does one thing at a time, so no
+    /// replay ends before the largest sum of the operations of one CPU.
     pub fn least_ns(&self, least: Least, message: impl Fn(&Message) -> (u64, u64)) -> u64 {
         let mut chain = Chain {
             program: self,
@@ -109,7 +109,7 @@ impl<F: Fn(&Message) -> (u64, u64)> Chain<'_, F> {
         self.program.messages[message as usize].bytes > self.least.eager_limit
     }
 
-    /// Starts a message once both of its ends are there.
+    /// Starts a rendezvous message once it is sent and its receive is posted.
     fn shake_hands(&mut self, message: u32) {
         let at = message as usize;
         if let (Some(sent), Some(posted)) = (self.sent[at], self.posted[at]) {
@@ -130,12 +130,12 @@ impl<F: Fn(&Message) -> (u64, u64)> Chain<'_, F> {
         end
     }
 
-    /// Ends a receive once it is posted and its message is there.
+    /// Ends a receive once it is posted and its message has arrived.
     fn receive(&mut self, message: u32) {
         let at = message as usize;
         if let (Some(posted), Some(arrived)) = (self.posted[at], self.arrived[at]) {
             let end = posted.max(arrived).saturating_add(self.least.overhead_ns);
-            // Once: the later of the two events calls this last.
+            // This may be called again, but the receive ends only once.
             self.posted[at] = None;
             self.release(self.program.messages[at].receive, end, false);
         }

@@ -18,7 +18,7 @@ fn message(message: &Message) -> (u64, u64) {
     (message.bytes, 100)
 }
 
-/// Operations of each rank, each with those of the rank that it waits for, by index.
+/// Operations of each rank, each with the indices of the rank's operations that it waits for.
 fn program(ranks: &[Vec<(Operation, Vec<usize>)>]) -> Program {
     let mut builder = ScheduleBuilder::new(ranks.len() as u32).unwrap();
     for operations in ranks {
@@ -66,8 +66,8 @@ fn a_cpu_does_one_thing_after_the_other() {
     assert_eq!(program.least_ns(LEAST, message), 120);
 }
 
-/// Two messages arrive at a rank: a long computation waits for one, a send for the other. Their
-/// order decides which of the two is delayed.
+/// Two messages arrive at a rank. A long computation waits for one, a send for the other. The order
+/// of arrival decides which of the two is delayed.
 #[test]
 fn a_faster_network_may_be_slower_but_never_below_the_bound() {
     let program = program(&[

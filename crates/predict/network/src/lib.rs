@@ -1,4 +1,4 @@
-//! The cost of messages on a network that they share.
+//! The cost of messages on a shared network.
 //!
 //! Place in the flow: before placement. Parameters ([`NetworkParameters`]) come from a calibration
 //! or are written by hand. docs/network.md describes the model and its limits.

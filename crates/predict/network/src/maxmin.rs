@@ -1,12 +1,13 @@
 //! Max-min fair rates of flows that share resources.
 //!
 //! Flows with the same path and the same limit form a class; its flows have the same rate.
-//! Progressive filling: all rates rise together until a resource is full or a class at its own
-//! limit; those stay, the others continue to rise (D. Bertsekas, R. Gallager, "Data Networks",
-//! 1992, section 6.5.2). With traffic shared over several paths, a rate is that of the whole flow.
+//! Progressive filling: all rates rise together until a resource is full or a class reaches its own
+//! limit; those classes stop, the others continue to rise (D. Bertsekas, R. Gallager, "Data
+//! Networks", 1992, section 6.5.2). If traffic is split over several paths, the rate is that of the
+//! whole flow.
 //!
-//! Cost: each class is fixed once, each use of a resource is visited twice, each resource is asked
-//! for its share a few times: about 10 ns per use.
+//! Cost: about 10 ns per use. Each class is fixed once, each of its uses is visited a few times,
+//! and each resource's share is recomputed a few times.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -33,14 +34,14 @@ pub enum Limit {
 #[derive(Clone, Debug, Default)]
 pub struct Sharing {
     capacity: Vec<f64>,
-    /// Where the uses of each class start, and the end of the last one's.
+    /// Where the uses of each class start in `uses`, then the end of the last class.
     begins: Vec<u32>,
     uses: Vec<Use>,
     limits: Vec<f64>,
     counts: Vec<u32>,
     rates: Vec<f64>,
     held: Vec<Limit>,
-    /// Classes with flows, in any order, and the index there of each one that has flows.
+    /// Classes with flows, in any order; and for each of them, its index in `active`.
     active: Vec<u32>,
     places: Vec<u32>,
     work: Work,
@@ -65,7 +66,8 @@ struct Work {
     fixed: Vec<bool>,
 }
 
-/// A resource that is full once all rates are at `level`; ordered by level, then by number.
+/// A resource that fills up when all rates reach `level`. On a max-heap the lowest level comes
+/// first, then the lowest index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Full {
     level: f64,
@@ -108,7 +110,7 @@ impl Sharing {
         }
     }
 
-    /// Adds a class, still without flows: the use of one flow, each resource once, and its own
+    /// Adds a class without flows: what one of its flows uses, each resource once, and its own
     /// limit (infinite for none).
     pub fn add_class(&mut self, uses: &[Use], limit: f64) -> u32 {
         let class = self.limits.len() as u32;
@@ -161,7 +163,7 @@ impl Sharing {
         self.rates[class as usize]
     }
 
-    /// What limited it then.
+    /// What limited that rate.
     pub fn limit(&self, class: u32) -> Limit {
         self.held[class as usize]
     }
@@ -177,7 +179,7 @@ impl Sharing {
         self.prepare(&mut work);
         let mut next = 0;
         loop {
-            // The lowest limit of a class that still rises.
+            // Find the lowest own limit of a class that still rises.
             while next < work.by_limit.len() && work.fixed[work.by_limit[next] as usize] {
                 next += 1;
             }
@@ -202,7 +204,7 @@ impl Sharing {
         self.work = work;
     }
 
-    /// Sums over all flows, the classes of each resource, and the order of limits.
+    /// Computes the demand on each resource, the classes of each resource, and the order of limits.
     fn prepare(&self, work: &mut Work) {
         work.used.clear();
         work.by_limit.clear();
@@ -264,8 +266,8 @@ impl Sharing {
     }
 }
 
-/// The resource that is full first, among those with rising rates. Changes since its level was
-/// computed only raise that level.
+/// The next resource to fill up, among those whose classes still rise. A level in the heap may be
+/// stale, but only too low.
 fn fullest(work: &mut Work) -> Option<Full> {
     while let Some(&top) = work.heap.peek() {
         let at = top.resource as usize;

@@ -43,7 +43,7 @@ fn k_flows_on_one_link_get_a_kth_each() {
 
 #[test]
 fn a_chain_of_links_has_the_rates_of_its_middle() {
-    // Three share the middle link; at the outer ones two take the rest.
+    // Three share the middle link; at each outer one a single flow takes the rest.
     let flows: [(&[u32], f64); 5] = [
         (&[0], FREE),
         (&[0, 1], FREE),
@@ -202,7 +202,7 @@ fn solved(case: &Case, order: &[usize]) -> Vec<f64> {
 
 proptest! {
     /// A flow can gain only at the expense of one with no higher rate: it is at its own limit, or
-    /// uses a full resource on which no flow has a higher rate.
+    /// it uses a full resource on which no flow has a higher rate.
     #[test]
     fn no_flow_can_gain_unless_one_with_no_more_loses(case in cases()) {
         let order: Vec<usize> = (0..case.classes.len()).collect();

@@ -1,8 +1,8 @@
 //! The parameters of a network, and of the nodes on it.
 //!
-//! Sources of the model: A. Alexandrov, M. Ionescu, K. Schauser, C. Scheiman, "LogGP", SPAA 1995
-//! (one message); H. Casanova et al., "Versatile, scalable, and accurate simulation of distributed
-//! applications and platforms", JPDC 2014 (shared ones: max-min fair flows).
+//! Sources of the model: A. Alexandrov, M. Ionescu, K. Schauser, C. Scheiman, "LogGP", SPAA 1995 (a
+//! single message); H. Casanova et al., "Versatile, scalable, and accurate simulation of
+//! distributed applications and platforms", JPDC 2014 (shared resources: max-min fair flows).
 
 use crate::error::NetworkError;
 use crate::quantity::{Origin, Quantity};
@@ -36,7 +36,7 @@ pub struct Adapter {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlowDown {
-    /// Ranks of a node, at least 1.
+    /// Ranks on a node, at least 1.
     pub ranks: u32,
     /// Their time over the time of one rank alone on the node; at least 0.5.
     pub factor: Quantity,
@@ -61,9 +61,9 @@ pub struct Misfit {
 pub struct NetworkParameters {
     /// Their origin, one line.
     pub about: String,
-    /// Time of a rank for each message sent or received, nanoseconds.
+    /// CPU time of a rank for each message sent or received, nanoseconds.
     pub overhead_ns: Quantity,
-    /// Eager limit: longer messages wait for their receive, bytes.
+    /// Eager limit, bytes: longer messages wait for their receive.
     pub eager_limit: u64,
     /// Latency of each switch after the first, nanoseconds.
     pub hop_ns: Quantity,
@@ -82,8 +82,8 @@ pub struct NetworkParameters {
     /// Capacity of a switch, bytes per second; `None` if only its ports limit it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<Quantity>,
-    /// Slow-down of computation by the ranks of a node, by rising numbers of ranks; interpolated in
-    /// between, constant above the last one. Empty for none.
+    /// Slow-down of computation by the ranks of a node, by rising rank count; interpolated between
+    /// entries, constant after the last one. Empty for none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slow_down: Vec<SlowDown>,
 }
@@ -114,8 +114,8 @@ impl NetworkParameters {
     /// network for everything else, as a guess.
     pub fn assumed(about: impl Into<String>, adapter: f64) -> Self {
         let guess = |value| Quantity::assumed(value, GUESS);
-        // Ethernet of up to 1 Gbit/s through the kernel's stack; above, networks whose adapters
-        // offload the work. Both as commonly measured by ping-pong; docs/network.md.
+        // Up to 1 Gbit/s: Ethernet through the kernel's network stack. Above: networks whose
+        // adapters offload the work. Values as commonly measured by ping-pong; see docs/network.md.
         let (latency, overhead, hop) = match adapter <= 150e6 {
             true => (25_000.0, 5_000.0, 2_000.0),
             false => (1_500.0, 500.0, 150.0),
@@ -208,8 +208,8 @@ impl NetworkParameters {
         all
     }
 
-    /// How much longer the same computation takes with this many ranks on a node. 1 for one rank,
-    /// and without a curve.
+    /// How much longer the same computation takes with this many ranks on a node. 1 for one rank or
+    /// without a curve.
     pub fn slow_down(&self, ranks: u32) -> Quantity {
         let curve = &self.slow_down;
         let after = curve.partition_point(|step| step.ranks < ranks);
@@ -227,7 +227,7 @@ impl NetworkParameters {
     }
 }
 
-/// On the line between two points of the curve.
+/// Interpolates linearly between two points of the curve.
 fn between(before: SlowDown, next: SlowDown, ranks: u32) -> Quantity {
     if ranks >= next.ranks || before.ranks >= next.ranks {
         return next.factor;

@@ -21,7 +21,7 @@ pub struct Parts {
     pub latency_ns: BTreeMap<u32, u64>,
     /// Transfer, by the path of the message and by what limited its rate at its end.
     pub transfer_ns: BTreeMap<(u32, Held), u64>,
-    /// The rank that finished last, the lowest of several.
+    /// The rank that finished last; the lowest one if several did.
     pub last_rank: u32,
 }
 
@@ -30,7 +30,7 @@ pub struct Parts {
 pub enum Held {
     /// The message itself: the bandwidth of a single message.
     Alone,
-    /// Others on this resource.
+    /// Other messages on this resource.
     Shared(u32),
 }
 

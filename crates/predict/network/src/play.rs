@@ -3,9 +3,9 @@
 //! Every rank executes its operations as soon as their dependencies are complete and its CPU is
 //! free, in the order in which they become ready. A message takes the CPU of both ranks for the
 //! overhead; its bytes flow at the max-min fair rate; the receiver has them one latency after the
-//! last one left. A message above the eager limit starts to flow when its receive is posted and one
-//! latency has passed each way, and its sender waits for its end. docs/network.md describes the
-//! model and its limits.
+//! last byte left. A message above the eager limit starts to flow when its receive is posted and
+//! one latency has passed each way, and its sender waits until the last byte has left.
+//! docs/network.md describes the model and its limits.
 
 use crate::flows::{Ended, Flows};
 use crate::maxmin::Limit;
@@ -14,7 +14,7 @@ use crate::stage::Stage;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What something waited for last.
+/// The last thing that an event waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// Nothing.
@@ -32,7 +32,8 @@ pub(crate) enum Cause {
 /// The times of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Journey {
-    /// What it had waited for when it could start: the send's own end, or the post of its receive.
+    /// What it waited for before it could start: the end of the send's overhead, or its receive
+    /// being posted.
     pub cause: Cause,
     /// When it could start.
     pub ready_ns: u64,
@@ -51,12 +52,12 @@ pub struct Played {
     /// The first rank with an operation that never ended, in a deadlock. `None` if everything
     /// finished.
     pub stuck: Option<u32>,
-    /// For each operation, start and end of its CPU time, and what it had waited for.
+    /// For each operation, start and end of its CPU time, and what it waited for.
     pub(crate) begin_ns: Vec<u64>,
     pub(crate) end_ns: Vec<u64>,
     pub(crate) causes: Vec<Cause>,
     pub(crate) journeys: Vec<Journey>,
-    /// For each message, when its receive was posted, and what that had waited for.
+    /// For each message, when its receive was posted, and what the receive had waited for.
     pub(crate) posted: Vec<Option<(u64, Cause)>>,
 }
 
@@ -99,26 +100,26 @@ struct Player<'a> {
     flows: Flows,
     events: BinaryHeap<Reverse<(u64, Event)>>,
     missing: Vec<u32>,
-    /// For each CPU, until when it is busy, and with what.
+    /// For each CPU, when it becomes free, and what occupied it last.
     free_ns: Vec<u64>,
     last_on: Vec<Cause>,
-    /// For each message, the end of its send's overhead, and its arrival.
+    /// For each message, when its send's overhead ended, and when it arrived.
     sent: Vec<Option<u64>>,
     arrived: Vec<Option<u64>>,
     played: Played,
 }
 
-/// Replays a program. The same program and stage give the same times everywhere.
+/// Replays a program. The same program and stage give the same times on every machine.
 ///
 /// # Panics
-/// If the stage does not belong to this program: fewer paths of messages or ranks.
+/// If the stage belongs to another program: it has too few message paths or ranks.
 pub fn play(program: &Program, stage: &Stage) -> Played {
     play_from(program, stage, &vec![0; program.ranks() as usize])
 }
 
 /// Replays a program whose ranks start at these times, in nanoseconds. Ranks that start together
-/// with equal work stay in step forever, as on no real machine: slightly apart, messages of
-/// different steps meet, and may take far longer.
+/// with equal work stay in lockstep forever, as on no real machine. If they start slightly apart,
+/// messages of different steps meet and may take far longer.
 ///
 /// # Panics
 /// As for [`play`], and if there is not one start time for each rank.
@@ -194,7 +195,8 @@ impl Player<'_> {
                     }
                 }
                 _ => {
-                    // All events of one time, so that flows that start together need one solution.
+                    // Handle all events of this time first: flows that start together need only one
+                    // solution.
                     let now = event.unwrap_or(0);
                     while let Some(&Reverse((at, event))) = self.events.peek() {
                         if at > now {
@@ -305,11 +307,12 @@ impl Player<'_> {
         }
     }
 
-    /// Both ends of a rendezvous message are there, the later one now.
+    /// The second of a rendezvous message's ends, send or receive, is ready now.
     fn shake_hands(&mut self, message: u32, now: u64, cause: Cause) {
         let latency = self.latency(message);
         let sent = self.sent[message as usize].unwrap_or(now);
-        // The receiver knows of it one latency after the send; its answer takes another one.
+        // The receiver learns of the message one latency after the send; its answer takes another
+        // one.
         let known = now.max(sent.saturating_add(latency));
         let (ready, cause) = match known > now {
             true => (

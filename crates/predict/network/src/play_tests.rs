@@ -7,7 +7,7 @@ use crate::stage::Way;
 use idlewave_simulate::goal::{Operation, Schedule, ScheduleBuilder};
 use proptest::prelude::*;
 
-/// Ranks given by their operations, each after the previous one.
+/// Ranks given by their operations, each of which waits for the previous one.
 fn in_order(ranks: &[&[Operation]]) -> Schedule {
     let mut builder = ScheduleBuilder::new(ranks.len() as u32).unwrap();
     for operations in ranks {
@@ -24,7 +24,7 @@ fn in_order(ranks: &[&[Operation]]) -> Schedule {
     builder.finish().unwrap()
 }
 
-/// Every rank on a node of its own with an adapter of 1 byte per nanosecond each way, latency 100,
+/// Every rank on its own node, with an adapter of 1 byte per nanosecond each way, latency 100,
 /// overhead 10, eager limit 1000.
 fn nodes(program: &Program) -> Stage {
     let ranks = program.ranks();
@@ -80,7 +80,7 @@ fn calc(ns: u64) -> Operation {
 
 #[test]
 fn ranks_begin_when_they_are_told_to() {
-    // Rank 0 sends 100 bytes, from 500 on: overhead 10, a latency of 100, 100 bytes, overhead 10.
+    // Rank 0 sends 100 bytes: overhead 10, latency 100, 100 bytes, overhead 10.
     let schedule = in_order(&[&[Operation::send(100, 1)], &[Operation::recv(100, 0)]]);
     let program = Program::new(&schedule).unwrap();
     let stage = nodes(&program);
@@ -93,7 +93,7 @@ fn ranks_begin_when_they_are_told_to() {
 fn a_short_message_takes_overhead_transfer_latency_overhead() {
     let (program, stage, played) =
         played(&[&[calc(1_000), send(500, 1), calc(7)], &[recv(500, 0)]]);
-    // The sender continues at once: 1000 + 10 + 7. 1010 + 500 + 100 + 10 at the receiver.
+    // The sender continues at once: 1000 + 10 + 7. The receiver ends at 1010 + 500 + 100 + 10.
     assert_eq!(played.finish_ns, [1_017, 1_620]);
     let parts = played.critical_path(&program, &stage);
     assert_eq!(
@@ -118,7 +118,7 @@ fn a_long_message_waits_for_its_receive_and_its_sender_for_its_end() {
     assert_eq!(early.finish_ns, [2_210, 2_320]);
     let parts = early.critical_path(&program, &stage);
     assert_eq!(parts.latency_ns.values().sum::<u64>(), 300);
-    // Posted at 60, before it is known: the handshake is the sender's.
+    // Posted at 60, before it is known: the handshake starts from the send.
     let (_, _, between) = played(&[&[send(2_000, 1)], &[calc(60), recv(2_000, 0)]]);
     assert_eq!(between.finish_ns, [2_210, 2_320]);
 }
@@ -137,7 +137,7 @@ fn k_senders_to_one_share_its_adapter() {
         let mut ranks: Vec<&[Operation]> = senders.iter().map(Vec::as_slice).collect();
         ranks.push(&receives);
         let (_, _, played) = played(&ranks);
-        // All arrive together; the receiver handles one after the other.
+        // All arrive together; the receiver handles them one after the other.
         let expected = 10 + 900 * u64::from(k) + 100 + 10 * u64::from(k);
         assert_eq!(played.finish_ns[k as usize], expected);
     }
@@ -194,7 +194,7 @@ fn operations_that_wait_for_nothing_take_turns_on_their_cpu() {
     let program = Program::new(&builder.finish().unwrap()).unwrap();
     let stage = nodes(&program);
     let played = play(&program, &stage);
-    // Sent at 160, there at 280, received when the CPU is free.
+    // Sent at 160, arrived at 280, received when the CPU is free.
     assert_eq!(played.finish_ns, [160, 410]);
     let parts = played.critical_path(&program, &stage);
     assert_eq!((parts.compute_ns, parts.overhead_ns), (400, 10));
@@ -212,7 +212,6 @@ fn programs_that_cannot_be_played_are_named() {
     );
 }
 
-/// Random programs: rounds of messages among ranks, with computation between.
 #[test]
 fn ranks_that_wait_for_each_other_are_stuck() {
     let stuck = |ranks: &[&[Operation]]| {

@@ -1,22 +1,22 @@
 //! A schedule prepared for replays on networks: dependencies, and which receive matches which
 //! message.
 //!
-//! The messages of a tag between two ranks are matched in the order of the operations of both, as
-//! in all schedules of recorded programs and patterns. So messages are matched before any replay,
-//! and a thousand replays on different placements look nothing up.
+//! Messages of one tag between two ranks are matched in program order on both sides, as in all
+//! schedules of recorded programs and patterns. So matching takes place once, before any replay,
+//! and a thousand replays on different placements need no lookups.
 
 use crate::error::NetworkError;
 use idlewave_simulate::goal::{Action, Schedule};
 use std::collections::HashMap;
 
-/// With more messages than this, those that end shortly after each other end together: irregular
-/// placements of thousands of ranks are replayed twenty times as fast.
+/// With more messages than this, those that end shortly after each other end together. This makes
+/// replays of irregular placements of thousands of ranks twenty times as fast.
 const MANY: usize = 10_000;
 
 /// The action of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Does {
-    /// Computes for this many nanoseconds on an undisturbed node.
+    /// Computes for this many nanoseconds, before the stage's slow-down.
     Compute(u64),
     /// Sends this message, by its index.
     Send(u32),
@@ -28,7 +28,7 @@ pub(crate) enum Does {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub does: Does,
-    /// The rank's CPU that it uses, among those of all ranks.
+    /// Its CPU, by index among the CPUs of all ranks.
     pub cpu: u32,
     /// Number of operations that it waits for.
     pub waits_for: u32,
@@ -52,14 +52,14 @@ pub struct Message {
 /// A program, ready for replays.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Where the operations of each rank start, and the end of the last one's.
+    /// Where the operations of each rank start, then the end of the last rank.
     pub(crate) ranks: Vec<u32>,
     pub(crate) steps: Vec<Step>,
     pub(crate) cpus: u32,
     pub(crate) messages: Vec<Message>,
     /// Where the list of operations that wait for each operation starts.
     pub(crate) begins: Vec<u32>,
-    /// Operation, and whether it waits for the start only.
+    /// Waiting operation, and whether it waits for the start only.
     pub(crate) waiting: Vec<(u32, bool)>,
 }
 
@@ -139,7 +139,7 @@ impl Program {
 
     fn match_messages(&mut self, ends: HashMap<(u32, u32, u32), Ends>) -> Result<(), NetworkError> {
         let mut pairs: Vec<_> = ends.into_iter().collect();
-        // In one order, so that the same schedule always gives the same numbers.
+        // In a fixed order, so that the same schedule always gives the same indices.
         pairs.sort_unstable_by_key(|(key, _)| *key);
         for ((from, to, tag), of) in pairs {
             if of.sends.len() != of.receives.len() {
@@ -178,8 +178,8 @@ impl Program {
         self.steps.len() as u64
     }
 
-    /// Whether it has so many messages that those which end shortly after each other end together:
-    /// see [`Stage::slack`](crate::Stage).
+    /// Whether it has so many messages that those ending shortly after each other end together: see
+    /// [`Stage::slack`](crate::Stage).
     pub fn is_played_with_slack(&self) -> bool {
         self.messages.len() > MANY
     }
@@ -205,7 +205,7 @@ impl Program {
             .sum()
     }
 
-    /// Operations that wait for an operation: indices, and whether they wait for the start only.
+    /// Operations that wait for this one: indices, and whether they wait for its start only.
     pub(crate) fn waiting_for(&self, step: u32) -> &[(u32, bool)] {
         let at = step as usize;
         &self.waiting[self.begins[at] as usize..self.begins[at + 1] as usize]

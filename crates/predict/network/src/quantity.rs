@@ -10,7 +10,7 @@ pub enum Origin {
     Measured,
     /// From a data sheet or a file: no range unless given.
     Stated,
-    /// Assumed, as nothing is known: the range is a guess as well.
+    /// Assumed, for lack of information: the range is a guess as well.
     Assumed,
 }
 

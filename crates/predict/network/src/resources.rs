@@ -69,9 +69,9 @@ pub struct Network {
     parameters: NetworkParameters,
     routing: Routing,
     resources: Vec<Resource>,
-    /// Bytes per second of each resource, without those of other jobs.
+    /// Bytes per second that other jobs leave of each resource.
     capacity: Vec<f64>,
-    /// The same with those of other jobs.
+    /// Bytes per second of each resource in all.
     whole: Vec<f64>,
     /// Traffic of other jobs, bytes per second.
     taken: Vec<f64>,
@@ -81,13 +81,13 @@ pub struct Network {
     /// Each link's resource; `None` if it is no limit.
     links: Vec<Option<u32>>,
     switches: Option<u32>,
-    /// Bandwidth of a link over that of its data sheet.
+    /// Measured over nominal bandwidth of links.
     efficiency: f64,
     unknown_links: u32,
 }
 
-/// Slack for programs replayed with it: a hundredth of a message is far below the uncertainty of
-/// any bandwidth.
+/// Slack for programs that are replayed with slack: a hundredth of a message is far below the
+/// uncertainty of any bandwidth.
 const SLACK: f64 = 0.01;
 
 /// Other jobs never take all of a resource: a new flow gets its share.
@@ -99,7 +99,8 @@ impl Network {
     /// A node's links have the capacity of its adapter, or less if the topology says so. Links
     /// between switches with unknown capacity are no limit
     /// ([`unknown_links`](Self::unknown_links)). If the adapter was measured and the topology gives
-    /// the nominal capacity of its link, links between switches have the same share of theirs.
+    /// the nominal capacity of its link, links between switches get the same fraction of their
+    /// nominal capacity.
     ///
     /// # Errors
     /// Invalid parameters.
@@ -191,12 +192,12 @@ impl Network {
         &self.resources
     }
 
-    /// Bytes per second of each resource, without those of other jobs.
+    /// Bytes per second that other jobs leave of each resource.
     pub fn capacity(&self) -> &[f64] {
         &self.capacity
     }
 
-    /// Links between switches with unknown capacity: they are no limit.
+    /// Number of links between switches with unknown capacity: these are no limit.
     pub fn unknown_links(&self) -> u32 {
         self.unknown_links
     }
@@ -230,8 +231,8 @@ impl Network {
         Ok(())
     }
 
-    /// The first resource with more traffic of other jobs than its capacity: its index, that
-    /// traffic and its capacity, bytes per second.
+    /// The first resource that other jobs overload: its index, their traffic and its capacity,
+    /// bytes per second.
     pub fn overloaded(&self) -> Option<(u32, f64, f64)> {
         let all = self.taken.iter().zip(&self.whole);
         let mut more = (0..).zip(all).filter(|(_, (taken, whole))| taken > whole);
@@ -273,7 +274,7 @@ impl Network {
             if let Some(resource) = self.links[link.get()] {
                 uses.push(Use { resource, share });
                 if self.routing == Routing::Deterministic {
-                    // One message takes one of the cables; others' traffic on it is shared.
+                    // A message takes one of the cables, which it shares with others' traffic.
                     limit = limit.min(self.whole[resource as usize] / f64::from(of.cables));
                 }
             }
@@ -294,11 +295,11 @@ impl Network {
         })
     }
 
-    /// A program on this network, with its ranks at these places. Its computation was measured with
-    /// `measured_with` ranks on each node.
+    /// A program on this network, with its ranks at these places. `measured_with` is the number of
+    /// ranks per node with which its computation was measured.
     ///
     /// # Errors
-    /// Not a place for every rank, or nodes that are not connected.
+    /// The number of places differs from the number of ranks, or nodes are not connected.
     pub fn stage(
         &self,
         program: &Program,
@@ -339,8 +340,8 @@ impl Network {
         })
     }
 
-    /// How much longer each rank computes than in the measurement with `measured_with` ranks on a
-    /// node.
+    /// How much longer each rank computes than in the measurement, which had `measured_with` ranks
+    /// on each node.
     pub fn slow_down(&self, places: &[Place], measured_with: u32) -> Vec<f64> {
         let mut ranks_of: HashMap<NodeIndex, u32> = HashMap::new();
         for place in places {
@@ -354,7 +355,7 @@ impl Network {
         places.iter().map(|place| factor[&place.node]).collect()
     }
 
-    /// A resource in words: "adapter out of n3".
+    /// Names a resource: "adapter out of n3".
     pub fn describe(&self, resource: u32) -> String {
         let node = |node: NodeIndex| self.topology.name(Vertex::Node(node)).to_owned();
         match self.resources.get(resource as usize) {
@@ -398,7 +399,7 @@ impl Network {
     }
 }
 
-/// Measured over nominal capacity of the first node's link; 1 if one of them is unknown.
+/// Measured over nominal capacity of the first node's link; 1 if either is unknown.
 fn efficiency(topology: &Topology, parameters: &NetworkParameters) -> f64 {
     let out = topology
         .links()

@@ -7,8 +7,8 @@ use idlewave_simulate::goal::{Operation, ScheduleBuilder};
 use idlewave_topology::FatTree;
 use idlewave_units::BytesPerSecond;
 
-/// Adapters of 1 GB/s, memory of 4 GB/s of which a message takes 2, latency 1 us and 100 ns per
-/// further switch; nothing else costs.
+/// Adapters of 1 GB/s, memory of 4 GB/s of which one message can use 2, latency 1 us and 100 ns per
+/// further switch; everything else is free.
 fn parameters() -> NetworkParameters {
     let mut p = NetworkParameters::assumed("test", 1e9);
     p.overhead_ns = Quantity::stated(0.0);
@@ -171,7 +171,8 @@ fn what_others_send_is_taken_away_from_every_link_of_their_way() {
     for one in &way.uses {
         assert_eq!(network.capacity()[one.resource as usize], 0.75e9);
     }
-    // The bandwidth of a single message does not change: the link accounts for what is left.
+    // The bandwidth of a single message does not change: the link's capacity accounts for other
+    // jobs.
     assert_eq!(network.way(on(0), on(1)).unwrap().limit, 1e9);
     network
         .add_load(NodeIndex::new(0), NodeIndex::new(1), 5e9)
@@ -191,7 +192,7 @@ fn what_others_send_is_taken_away_from_every_link_of_their_way() {
 fn what_others_send_above_what_a_link_carries_is_found_though_it_came_in_parts() {
     let mut network = star(3, parameters());
     let node = NodeIndex::new;
-    // All of the adapter out of the first node, and two thirds of the one into the last.
+    // All of the adapter out of the first node, and 60 % of the adapter into the last.
     network.add_load(node(0), node(1), 0.4e9).unwrap();
     network.add_load(node(0), node(2), 0.6e9).unwrap();
     assert_eq!(network.overloaded(), None);
@@ -302,7 +303,8 @@ fn a_time_is_as_uncertain_as_its_computation_where_ranks_are_more_or_fewer_than_
         [found.low, found.value, found.high].map(|s| (s * 1e9).round() / 1e6)
     };
     let (together, apart) = ([on(0); 2], [on(0), on(1)]);
-    // As measured, nothing is uncertain; on either side of that the curve is.
+    // With as many ranks per node as measured, nothing is uncertain; with more or fewer, the curve
+    // is.
     assert_eq!(seconds(&together, 2), [3.0, 3.0, 3.0]);
     assert_eq!(seconds(&apart, 1), [3.0, 3.0, 3.0]);
     assert_eq!(seconds(&together, 1), [3.0, 6.0, 12.0]);

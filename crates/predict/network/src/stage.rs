@@ -23,7 +23,7 @@ pub struct Stage {
     pub ways: Vec<Way>,
     /// The path of each message of the program, by its index.
     pub way_of_message: Vec<u32>,
-    /// How much longer each rank computes than alone on a node.
+    /// How much longer each rank computes than in the measurement.
     pub slow_down: Vec<f64>,
     /// Ranks on each node in the measurement of the program's computation, at least 1.
     pub measured_with: u32,

@@ -1,11 +1,11 @@
 //! Published measurements against the model: the integer sort IS of class C on a cluster with
-//! gigabit Ethernet, for numbers of nodes and of processes per node (docs/examples/contention.csv;
+//! gigabit Ethernet, over node counts and processes per node (docs/examples/contention.csv;
 //! SibSUTIS and ISP SB RAS, on forming subsystems under network contention).
 //!
-//! Two rows calibrate, the others are predicted. A single node has no adapter in use, and on 16
-//! nodes something above the adapters was the bottleneck, of which the publication says nothing:
-//! these rows are not predicted, and the last test says why. `cargo test -p idlewave-network --test
-//! contention_tables -- --nocapture` prints the table.
+//! Two rows calibrate, the others are predicted. A single node has no adapter in use. On 16 nodes
+//! the bottleneck was above the adapters; the publication does not say where. These rows are not
+//! predicted, and the last test shows why. `cargo test -p idlewave-network --test contention_tables
+//! -- --nocapture` prints the table.
 
 #![allow(clippy::unwrap_used)]
 
@@ -60,12 +60,12 @@ fn gigabit() -> Vec<Row> {
     .collect()
 }
 
-/// What two rows tell.
+/// What two rows determine.
 #[derive(Debug)]
 struct Calibrated {
-    /// What an adapter moves, bytes per second.
+    /// Bandwidth of an adapter, bytes per second.
     adapter: f64,
-    /// Seconds in collectives that are no transfer: ranks that wait for each other.
+    /// Seconds in collectives other than transfers: ranks wait for each other.
     waits: f64,
     /// Seconds of computation of 8 ranks, one per node.
     work: f64,
@@ -74,7 +74,7 @@ struct Calibrated {
     p2p: f64,
 }
 
-/// Seconds that the messages of a row take with these adapters.
+/// Seconds that the messages of a row take on these adapters.
 fn transfers(row: &Row, adapter: f64) -> f64 {
     let mut parameters = NetworkParameters::assumed("gigabit Ethernet", adapter);
     parameters.adapter = Adapter {
@@ -108,7 +108,7 @@ fn transfers(row: &Row, adapter: f64) -> f64 {
     play(&program, &stage).makespan_ns() as f64 * 1e-9 * ITERATIONS as f64
 }
 
-/// Adapter and waits from two rows with different numbers of nodes: collective = waits +
+/// Adapter and waits from two rows with different node counts: collective = waits +
 /// transfers(adapter).
 fn calibrate(a: &Row, b: &Row) -> Option<Calibrated> {
     const REFERENCE: f64 = 125e6;
@@ -116,8 +116,8 @@ fn calibrate(a: &Row, b: &Row) -> Option<Calibrated> {
     let slope = (a.collective - b.collective) / (ta - tb);
     let waits = a.collective - slope * ta;
     let sound = slope.is_finite() && slope > 0.0 && waits >= 0.0;
-    // Work is in proportion to the keys of a rank; the row with fewer ranks per node is the
-    // reference of the slow-down.
+    // Work is proportional to the keys of a rank; the row with fewer ranks per node is the
+    // reference for the slow-down.
     let (few, many) = if a.k <= b.k { (a, b) } else { (b, a) };
     let per_rank = |row: &Row| row.compute() * f64::from(row.ranks) / 8.0;
     let mut slow_down = vec![(few.k, 1.0)];

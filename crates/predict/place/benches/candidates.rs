@@ -2,12 +2,12 @@
 //! candidates`. One thread.
 //!
 //! 4,096 ranks in a cube exchange their surfaces on 1,024 nodes of 64 cores, 32 nodes per leaf
-//! switch. All numbers of ranks per node from 4, the least that fits, to 64 are considered: 61 of
-//! them. The columns of memory say what was allocated at most at a time.
+//! switch. All rank counts per node from 4, the least that fits, to 64 are considered, 61 in all.
+//! The memory columns show the peak allocation.
 //!
-//! What it must cost at least: a placement has 22,528 messages whose way is looked up and whose
-//! four to six uses are added, about 50 ns each or 1.1 ms; 61 numbers have eight placements or more
-//! each, 0.6 s.
+//! Lower bound on the cost: a placement has 22,528 messages. For each, a route is looked up and its
+//! four to six uses are added: about 50 ns, or 1.1 ms in all. 61 rank counts with at least eight
+//! placements each take 0.6 s.
 
 use divan::AllocProfiler;
 use idlewave_network::{Network, NetworkParameters, Program, Quantity};
@@ -24,7 +24,7 @@ fn main() {
     divan::main();
 }
 
-/// The network, every seventh node busy where it is said to be `used`.
+/// The network; if `used`, every seventh node is busy.
 fn network(used: bool, routing: Routing) -> Network {
     let tree = FatTree {
         nodes_per_leaf: 32,
@@ -59,7 +59,7 @@ fn find(network: &Network, program: &Program, job: &Job) -> usize {
     candidates(network, program, job).map_or(0, |found| found.len())
 }
 
-/// All numbers of ranks per node, with and without local search.
+/// All rank counts per node, with and without local search.
 #[divan::bench(args = [0_u64, 200_000], sample_count = 3, sample_size = 1)]
 fn all_numbers_of_ranks_per_node(bencher: divan::Bencher, trials: u64) {
     let (network, program) = (network(false, Routing::Deterministic), cube());
@@ -70,7 +70,7 @@ fn all_numbers_of_ranks_per_node(bencher: divan::Bencher, trials: u64) {
     bencher.bench(|| find(&network, &program, &job));
 }
 
-/// The same with ways over all spines at once, and with busy nodes.
+/// The same with multipath routes over all spines, and with busy nodes.
 #[divan::bench(args = ["multipath", "busy"], sample_count = 3, sample_size = 1)]
 fn other_networks(bencher: divan::Bencher, kind: &str) {
     let network = match kind {
@@ -81,7 +81,7 @@ fn other_networks(bencher: divan::Bencher, kind: &str) {
     bencher.bench(|| find(&network, &program, &Job::default()));
 }
 
-/// What a trial of local search costs: the difference of the two, divided by 100,000.
+/// Cost of a trial of local search: the difference between the two times, divided by 100,000.
 #[divan::bench(args = [0_u64, 100_000], sample_count = 3, sample_size = 1)]
 fn trials(bencher: divan::Bencher, trials: u64) {
     let (network, program) = (network(false, Routing::Deterministic), cube());

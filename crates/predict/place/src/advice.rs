@@ -1,7 +1,8 @@
-//! The verdict: candidates replayed in full, with intervals, beside the default of a batch system.
+//! The verdict: candidates replayed in full, with intervals, next to a batch system's default.
 //!
 //! The search uses loads only; here every candidate is replayed. If that would take too long, only
-//! the baselines and the best by the bound are, and the others are counted as left out.
+//! the batch system's default and the candidates with the best bounds are; the others count as left
+//! out.
 
 use crate::error::PlaceError;
 use crate::job::{Candidate, Job, MemoryVerdict};
@@ -14,19 +15,19 @@ use idlewave_topology::NodeIndex;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// Most operations replayed in all: some seconds of one core.
+/// Most operations replayed in all: a few seconds on one core.
 const MOST_PLAYED: u64 = 5_000_000;
-/// Placements replayed at least, however long that takes.
+/// Fewest placements replayed, however long that takes.
 const LEAST_PLAYED: usize = 8;
-/// Most operations replayed at a time, whatever the number of cores: a replay keeps some 85 bytes
-/// of each.
+/// Most operations replayed at the same time, whatever the number of cores: a replay keeps some 85
+/// bytes per operation.
 const MOST_AT_ONCE: u64 = 20_000_000;
 
-/// Range of start times of ranks, as a share of the replayed time, to test whether the result
-/// depends on ranks being in step.
+/// Range of the ranks' start times, as a share of the replayed time, to test whether the result
+/// depends on ranks being in lockstep.
 const APART: f64 = 0.01;
 
-/// Factors up to this count as equal: half a percent does not justify another order of ranks.
+/// Times within this factor count as equal: half a percent does not justify another order of ranks.
 const SAME: f64 = 1.005;
 
 /// A replayed placement.
@@ -42,7 +43,7 @@ pub struct Advised {
     /// Lower bound on the time of any placement with as many ranks per node on as many nodes,
     /// seconds.
     pub lower_bound_seconds: f64,
-    /// Time on all of its nodes together, seconds.
+    /// Node-seconds: its time multiplied by its number of nodes.
     pub node_seconds: f64,
     /// Whether its time differs from the best one by no more than the uncertainty.
     pub same_as_best: bool,
@@ -77,7 +78,7 @@ fn default_of<'a>(candidates: impl Iterator<Item = &'a Candidate>) -> Option<usi
 pub struct Advice {
     /// By ranks per node, fastest first among equals.
     pub rows: Vec<Advised>,
-    /// Index of the fastest one that fits into memory; of all, if none does.
+    /// Index of the fastest one that fits into memory, or of the fastest of all if none does.
     pub best: usize,
     /// Index of a batch system's default: nodes in order, using all of their cores as far as memory
     /// allows.
@@ -101,7 +102,7 @@ pub struct Subject<'a> {
 pub struct Replayed {
     /// The stage.
     pub stage: Stage,
-    /// The events.
+    /// The result of the replay.
     pub played: Played,
 }
 
@@ -189,7 +190,7 @@ pub fn advise(
     job: &Job,
     candidates: Vec<Candidate>,
 ) -> Result<Advice, PlaceError> {
-    // Once for all: there may be a million.
+    // Computed once for all candidates: there may be a million nodes.
     let allowed = job.allowed(subject.network, subject.program.ranks())?;
     let allowed: Vec<NodeIndex> = allowed.into_iter().map(|(node, _)| node).collect();
     let found = candidates.len();
@@ -223,7 +224,7 @@ pub fn advise(
         .filter(of_interest)
         .map(|row| row.estimate.seconds.value);
     let least = least.fold(f64::INFINITY, f64::min);
-    // Among equally fast ones the simplest, then the one on the fewest nodes.
+    // Among equally fast ones take the simplest, then the one on the fewest nodes.
     let simple = |(_, row): &(usize, &Advised)| (!row.is_baseline(), row.candidate.nodes.len());
     let all = rows.iter().enumerate().filter(|(_, row)| of_interest(row));
     let fast = all.filter(|(_, row)| row.estimate.seconds.value <= least * SAME);
@@ -256,7 +257,7 @@ pub fn advise(
     })
 }
 
-/// Moves placements that need no rank file before those that are hardly faster.
+/// Moves the baseline, which needs no rank file, before placements that are hardly faster.
 fn simplest_first(rows: &mut [Advised]) {
     let Some(least) = rows.first().map(|row| row.estimate.seconds.value) else {
         return;
@@ -267,13 +268,13 @@ fn simplest_first(rows: &mut [Advised]) {
     }
 }
 
-/// All, or the baselines and the best by their bounds, as time allows.
+/// All candidates or, if time does not allow, the batch system's default and the best by bound.
 fn worth_playing(candidates: Vec<Candidate>, operations: u64) -> Vec<Candidate> {
     let most = (MOST_PLAYED / operations.max(1)).max(LEAST_PLAYED as u64) as usize;
     if candidates.len() <= most {
         return candidates;
     }
-    // The best of each number of ranks per node counts more than the second best of another.
+    // The best candidate of each rank count per node comes before the second best of any other.
     let mut seen: BTreeMap<u32, usize> = BTreeMap::new();
     let mut by_bound: Vec<Candidate> = candidates;
     by_bound.sort_by(|a, b| a.bound_seconds.total_cmp(&b.bound_seconds));
@@ -353,7 +354,7 @@ mod tests {
         });
         let program = program_of(8, &pairs.collect::<Vec<_>>(), 0);
         let advice = advised(&network, &program, &Job::default());
-        // All send to all: the order of ranks makes no difference.
+        // Everyone sends to everyone: the order of ranks makes no difference.
         for rows in advice
             .rows
             .chunk_by(|a, b| a.candidate.ranks_per_node == b.candidate.ranks_per_node)
@@ -363,7 +364,7 @@ mod tests {
         assert!(advice.rows[advice.best].is_baseline());
         assert_eq!(advice.rows[advice.default].candidate.ranks_per_node, 4);
         assert!(advice.rows[advice.best].same_as_best);
-        // Only the compared ones are also replayed with ranks apart.
+        // Only the compared placements are also replayed with staggered starts.
         for (at, row) in advice.rows.iter().enumerate() {
             let compared = at == advice.best || at == advice.default;
             assert_eq!(row.apart_seconds.is_some(), compared, "{at}");
@@ -431,7 +432,7 @@ mod tests {
             .map(|rank| (rank, (rank + 1) % 12, 1_000_000))
             .collect();
         let program = program_of(12, &ring, 0);
-        // Five ranks fit on a node, and two of them leave three for the last one.
+        // Memory allows five ranks per node: two full nodes, and two ranks on a third.
         let job = Job {
             memory_per_rank: Some(idlewave_units::Bytes::new(1)),
             trials: 0,

@@ -1,12 +1,12 @@
 //! Splits a graph into two parts of exact sizes with little communication between them.
 //!
-//! There are two starts: the ranks in order, and a part grown from a rank at the rim by adding what
-//! is most attached to it. The better one is refined by moves back and forth between the parts,
-//! best first, each rank once per pass, keeping the best prefix (B. Kernighan, S. Lin, "An
-//! efficient heuristic procedure for partitioning graphs", 1970, with the single moves of C.
-//! Fiduccia, R. Mattheyses, "A linear-time heuristic for improving network partitions", 1982). A
-//! heap replaces their buckets, as weights are bytes. Cost of a pass: each edge is visited a few
-//! times, O(E log E).
+//! There are two starts: the ranks in order, and a part grown from a peripheral rank by adding the
+//! rank most attached to it. Both are refined by moves back and forth between the parts, best
+//! first, each rank once per pass, keeping the best prefix (B. Kernighan, S. Lin, "An efficient
+//! heuristic procedure for partitioning graphs", 1970, with the single moves of C. Fiduccia, R.
+//! Mattheyses, "A linear-time heuristic for improving network partitions", 1982); the better result
+//! is taken. A heap replaces their buckets, as weights are bytes. Cost of a pass: each edge is
+//! visited a few times, O(E log E).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,7 +24,7 @@ const PASSES: usize = 3;
 /// Moves without gain after which a pass ends.
 const PATIENCE: usize = 64;
 
-/// Whether each vertex is in the first part, and the size of that part.
+/// Whether each vertex is in the first part, with the state of a refinement pass.
 pub(crate) struct Bisection {
     pub first: Vec<bool>,
     gains: Vec<i64>,
@@ -144,7 +144,7 @@ impl Graph {
 }
 
 impl Bisection {
-    /// One pass of exchanges; whether it gained anything.
+    /// One pass of exchanges; returns whether it gained anything.
     fn pass(&mut self, graph: &Graph) -> bool {
         self.heaps.iter_mut().for_each(BinaryHeap::clear);
         self.locked.fill(false);

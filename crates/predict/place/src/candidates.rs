@@ -1,4 +1,4 @@
-//! The search: for each number of ranks per node, the placement of a batch system and the best ones
+//! The search: for each rank count per node, the placement of a batch system and the best ones
 //! found.
 
 use crate::error::PlaceError;
@@ -18,15 +18,15 @@ use idlewave_network::{Network, NetworkError, Program};
 use idlewave_stats::random::bits_at;
 use idlewave_topology::NodeIndex;
 
-/// Placements returned besides the batch system's, for each number of ranks per node.
+/// Placements returned besides the batch system's, for each rank count per node.
 const BEST: usize = 2;
 
-/// Up to this many ends of edges, every order is tried on every selection; beyond, only on the best
-/// selection, and on the better one of full and even nodes.
+/// Up to this many edge ends, every order is tried on every selection. Beyond, orders are tried
+/// only on the best selection, and mapped ones only on the better of the full and the even layout.
 const EVERY_ORDER: usize = 4_096;
 
-/// Partners per rank for which a trial counts as one; with twice as many a trial takes twice as
-/// long, so half as many are made.
+/// Partners per rank up to which [`Job::trials`] applies in full. With twice as many, a trial takes
+/// twice as long, so half as many are made.
 const USUAL_PARTNERS: u64 = 16;
 
 /// A placement with its objective.
@@ -46,23 +46,23 @@ struct Finder<'t, 'n> {
     found: Vec<Scored>,
 }
 
-/// A number of ranks per node to try.
+/// A rank count per node to try.
 struct Tried {
     per_node: u32,
     /// Nodes with enough cores.
     nodes: Vec<NodeIndex>,
-    /// Whether an even layout differs from the full one, and from those of other numbers.
+    /// Whether the even layout differs from the full one, and from the layouts of other rank
+    /// counts.
     even: bool,
 }
 
-/// Candidate placements: for each number of ranks per node at most three, first that of a batch
-/// system (selection [`Selection::First`], [`Order::Block`]), then others by rising bound. The
-/// bound does not tell which is fastest: replay them. The same arguments give the same candidates
-/// everywhere.
+/// Candidate placements: for each rank count per node at most three, first that of a batch system
+/// (selection [`Selection::First`], [`Order::Block`]), then others by rising bound. The bound does
+/// not tell which is fastest: replay them. The same arguments give the same candidates everywhere.
 ///
 /// # Errors
-/// No nodes, nodes with unknown cores, more ranks than cores, no number of ranks per node that
-/// fits, or nodes that are not connected.
+/// No nodes, nodes with unknown cores, more ranks than cores, no rank count per node that fits, or
+/// nodes that are not connected.
 pub fn candidates(
     network: &Network,
     program: &Program,
@@ -71,9 +71,9 @@ pub fn candidates(
     candidates_with(network, program, job, &[])
 }
 
-/// The same, with orders of ranks from outside ([`Order::Scotch`]): one for each of [`layouts`], or
-/// for some. If none of them is among the best of a number of ranks per node, its best one is a
-/// fourth candidate. Mappings for other layouts are ignored.
+/// The same, with orders of ranks from outside ([`Order::Scotch`]), for all or some of [`layouts`].
+/// If none of them is among the best for a rank count per node, the best of them is a fourth
+/// candidate. Mappings for other layouts are ignored.
 ///
 /// # Errors
 /// As for [`candidates`].
@@ -98,7 +98,7 @@ pub fn candidates_with(
     let mut candidates = Vec::new();
     for tried in &tried {
         finder.find(&tried.nodes, tried.per_node, tried.even)?;
-        // Each number has its own random numbers, whichever others are tried.
+        // Each rank count has its own random numbers, whichever others are tried.
         let mut own = Random::new(seed ^ u64::from(tried.per_node) << 32);
         let best = finder.best(&tried.nodes, tried.per_node, trials, &mut own)?;
         candidates.extend(
@@ -109,9 +109,8 @@ pub fn candidates_with(
     Ok(candidates)
 }
 
-/// The ranks on each node in all layouts that [`candidates`] tries, each once: layouts for which
-/// another program may map the communication graph. Layouts of one node are left out, as there is
-/// nothing to map.
+/// The rank counts by node of all layouts that [`candidates`] tries, each once, for another program
+/// to map the communication graph to. Layouts of one node are left out, as there is nothing to map.
 ///
 /// # Errors
 /// As for [`candidates`].
@@ -133,7 +132,7 @@ pub fn layouts(
     Ok(layouts)
 }
 
-/// The numbers of ranks per node that fit, in rising order.
+/// The rank counts per node that fit, in rising order.
 fn tried(network: &Network, program: &Program, job: &Job) -> Result<Vec<Tried>, PlaceError> {
     let ranks = program.ranks();
     if ranks == 0 {
@@ -207,8 +206,7 @@ impl Finder<'_, '_> {
         Ok(())
     }
 
-    /// Scores selections and orders for this number of ranks per node. The first one is the batch
-    /// system's.
+    /// Scores selections and orders for this rank count per node. The first is the batch system's.
     fn find(&mut self, nodes: &[NodeIndex], per_node: u32, even: bool) -> Result<(), NetworkError> {
         self.found.clear();
         let ranks = self.traffic.ranks();
@@ -259,7 +257,7 @@ impl Finder<'_, '_> {
                 layout.counts = even_nodes(ranks, per_node);
                 self.score(how(*selection, Order::Block, true), layout)?;
             }
-            // Mapping takes longest: for large programs only the better layout gets it.
+            // Mapping takes longest: large programs try it only on the better layout.
             let evens = self.found.iter().min_by_key(|f| f.objective);
             let evens = evens.is_some_and(|best| best.how.even);
             for order in [Order::Mapped, Order::Scotch] {

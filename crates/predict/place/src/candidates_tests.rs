@@ -339,8 +339,8 @@ fn a_cube_in_blocks_of_eight_is_mapped_better_than_in_order() {
     assert!(mapped.bound_seconds < 0.8 * found[0].bound_seconds);
 }
 
-/// A ring whose neighbours are 13 numbers apart, on eight nodes of four: consecutive ones of the
-/// ring on each node.
+/// A ring whose neighbours are 13 rank numbers apart, and the node of each rank: eight nodes, each
+/// with four consecutive members of the ring.
 fn scattered_ring() -> (Program, Vec<u32>) {
     let rank = |number: u32| number * 13 % 32;
     let next = |number| (rank(number), rank((number + 1) % 32), 1_000_000);
@@ -400,7 +400,7 @@ fn layouts_are_those_that_are_tried() {
     };
     let sizes: Vec<Vec<u32>> = vec![vec![4, 3, 3], vec![4, 4, 2], vec![5, 5]];
     assert_eq!(layouts(&star(3, 10), &ring(10), &job), Ok(sizes.clone()));
-    // An order for the even one and none for the full one.
+    // An order for the even layout and none for the full one.
     let mapping = Mapping::new(sizes[0].clone(), vec![0, 0, 1, 1, 1, 2, 2, 2, 0, 0]).unwrap();
     let found = candidates_with(&star(3, 10), &ring(10), &job, &[mapping]).unwrap();
     let outside = |c: &&Candidate| c.how.order == Order::Scotch;

@@ -42,7 +42,7 @@ pub enum PlaceError {
         /// Cores of the largest one.
         cores: u64,
     },
-    /// No number of ranks per node fits, although there are enough cores.
+    /// No rank count per node fits, although there are enough cores.
     #[error(
         "place {ranks} ranks with at most {per_node} of them per node on at most {nodes} nodes{}: \
          allow more ranks per node or more nodes",

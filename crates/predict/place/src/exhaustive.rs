@@ -32,7 +32,8 @@ struct Every<'t, 'n> {
 }
 
 /// Scores all assignments of ranks to memory domains of these nodes with at most this many ranks on
-/// each, each from scratch. Slots of the same domain are equivalent and count once.
+/// each node. Every assignment is scored from scratch. Slots of the same domain are equivalent and
+/// count once.
 ///
 /// # Errors
 /// More assignments than `limit`, fewer slots than ranks, or nodes that are not connected.

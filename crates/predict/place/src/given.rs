@@ -24,7 +24,8 @@ use thiserror::Error;
 pub struct GivenRank {
     /// Name of the node.
     pub node: String,
-    /// Socket, if given, and core: within the socket, or within the node without one. `None`: any.
+    /// Socket, if given, and core: within the socket, or within the node if no socket is given.
+    /// `None`: any.
     pub core: Option<(Option<u32>, u32)>,
 }
 
@@ -42,7 +43,7 @@ pub enum GivenError {
         /// What is wrong with it.
         why: String,
     },
-    /// The number of places differs from that of ranks.
+    /// The number of places differs from the number of ranks.
     #[error("read the mapping: it has places for {places} ranks, but the program has {ranks}")]
     Ranks {
         /// Ranks that have a place.

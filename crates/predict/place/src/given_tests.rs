@@ -61,7 +61,7 @@ fn files_that_are_written_are_read_as_the_same_mapping() {
             ("slurm_hostfile", slurm_host_file(&a)),
             ("job.sbatch", slurm_script(&a, &options)),
         ] {
-            // Open MPI's host file gives numbers of ranks, in blocks, but no order.
+            // Open MPI's host file gives rank counts, in blocks, but no order.
             if name == "hostfile" && !block {
                 continue;
             }

@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, VecDeque};
 /// differ.
 const FEW_NODES: usize = 128;
 
-/// Most groups of equivalent nodes tried per node; if there are more, those nearest to the heaviest
-/// partner.
+/// If there are more than [`FEW_NODES`] groups of equivalent nodes, this many are tried per node:
+/// those nearest to the heaviest partner.
 const MOST_TRIED: usize = 64;
 
 /// Traffic of the next node with a selected one.
@@ -159,7 +159,7 @@ impl Greedy<'_, '_, '_> {
         Ok(())
     }
 
-    /// Groups with a node left; of many, the nearest ones.
+    /// Groups with a node left; if there are many, the nearest ones.
     fn tried(
         &self,
         groups: &[VecDeque<(usize, NodeIndex)>],
@@ -179,8 +179,8 @@ impl Greedy<'_, '_, '_> {
         left
     }
 
-    /// Adds the traffic of the next node if it is this one. Returns the latencies of its messages,
-    /// nanoseconds.
+    /// Adds the traffic of the next node as if it were this one. Returns the total latency of its
+    /// messages, nanoseconds.
     fn put(
         &mut self,
         node: NodeIndex,

@@ -1,10 +1,11 @@
 //! Local search: moves ranks for as long as that lowers the objective.
 //!
 //! A change is a swap of two ranks, a move to a free slot, or the replacement of a node with all of
-//! its ranks by a spare one. Small programs: all swaps and all moves to free slots until none
-//! helps, then a few random ones and again, keeping the best of all (iterated local search). Large
-//! ones: a rank whose messages use the most loaded resource moves to the node of one of its
-//! partners, in exchange for a rank there. Both end after a number of trials, not after a time.
+//! its ranks by a spare one. Small programs try all swaps and all moves to free slots until none
+//! helps, then make a few random changes and repeat, keeping the best of all (iterated local
+//! search). In large programs, a rank whose messages use the most loaded resource moves to the node
+//! of one of its partners, in exchange for a rank there. Both end after a number of trials, not
+//! after a time.
 
 use crate::loads::{Loads, Objective};
 use crate::random::Random;
@@ -22,7 +23,7 @@ pub(crate) struct Slots {
     spare: Vec<NodeIndex>,
     sites: Vec<u32>,
     free: Vec<u32>,
-    /// For each site, its index among these.
+    /// For each site, its index in `sites`.
     place: HashMap<u32, usize>,
 }
 
@@ -88,21 +89,21 @@ impl Slots {
     }
 }
 
-/// Remaining trials of swaps and moves.
+/// A search with its remaining trials of swaps and moves.
 pub(crate) struct Search<'s> {
     pub slots: &'s mut Slots,
     pub random: &'s mut Random,
     pub trials: u64,
 }
 
-/// A full round of all swaps may take one in this many of the trials; if it would take more, swaps
-/// are chosen by load.
+/// A full round of all swaps may take at most this fraction (1 / `ROUNDS`) of the trials; if it
+/// would take more, swaps are chosen by load.
 const ROUNDS: u64 = 4;
 
 /// Most random changes by which the search leaves a local optimum.
 const KICKS: usize = 3;
 
-/// Swaps tried per spare node, which costs as much as half a swap for each rank of a node.
+/// Swaps tried for each spare node, whose trial costs as much as half a swap per rank of a node.
 const SWAPS_PER_NODE: usize = 64;
 
 /// Worse than any placement, so every change is kept.
@@ -113,7 +114,7 @@ const WORST: Objective = Objective {
     latency_ns: i64::MAX,
 };
 
-/// Edges examined to find one that uses a resource.
+/// Most edges examined to find one that uses a resource.
 const LOOKS: usize = 48;
 
 impl Search<'_> {
@@ -369,7 +370,7 @@ impl Search<'_> {
     }
 }
 
-/// Keeps an improvement, and undoes anything else. Whether it was kept.
+/// Keeps an improvement and undoes anything else. Returns the objective, and whether it was kept.
 fn settle(loads: &mut Loads, now: Objective, tried: Objective) -> (Objective, bool) {
     if tried < now {
         loads.keep();

@@ -68,8 +68,8 @@ fn a_large_halo_in_random_order_is_brought_together() {
         trials: 20_000,
     };
     let end = search.improve(&traffic, &mut loads).unwrap();
-    // At random nearly all of the 60 or so neighbours of a node's ranks are outside; of squares of
-    // 4 x 4 it would be 16.
+    // With a random placement nearly all of the 60 or so neighbours of a node's ranks are outside;
+    // with squares of 4 x 4 it would be 16.
     assert!(5 * end.peak < 3 * start.peak, "{start:?} {end:?}");
 }
 

@@ -22,16 +22,15 @@ pub struct Job {
     pub max_nodes: Option<u32>,
     /// Ranks on each node in the measurement of the program's computation, at least 1.
     pub measured_with: u32,
-    /// Swaps tried in all, divided among the numbers of ranks per node; fewer if ranks have more
-    /// than 16 partners each. 0: no local search.
+    /// Swaps tried in all, divided among the rank counts per node; fewer if ranks have more than 16
+    /// partners each. 0: no local search.
     pub trials: u64,
     /// Seed of the search. The same seed gives the same candidates.
     pub seed: u64,
 }
 
 impl Default for Job {
-    /// All free nodes, all numbers of ranks per node, about a second of search for thousands of
-    /// ranks.
+    /// All free nodes, all rank counts per node, about a second of search for thousands of ranks.
     fn default() -> Self {
         Job {
             ranks_per_node: Vec::new(),
@@ -63,7 +62,7 @@ pub struct How {
 pub enum MemoryVerdict {
     /// On all nodes.
     Fits,
-    /// Not on this node, the first of several.
+    /// Not on this node, the first such node.
     Exceeds {
         /// The node.
         node: NodeIndex,
@@ -100,7 +99,7 @@ pub struct Candidate {
 /// A node with its cores.
 pub(crate) type WithCores = (NodeIndex, u32);
 
-/// Of nodes in disconnected parts, those of the part with the most cores, the first of several:
+/// If nodes are in disconnected parts, those of the part with the most cores (the first if tied):
 /// messages must get through.
 fn of_one_part(
     topology: &Topology,
@@ -181,7 +180,7 @@ impl Job {
         Ok(nodes)
     }
 
-    /// The numbers of ranks per node to consider, in rising order.
+    /// The rank counts per node to consider, in rising order.
     pub(crate) fn numbers(&self, nodes: &[WithCores], ranks: u32) -> Result<Vec<u32>, PlaceError> {
         let most = nodes.iter().map(|n| n.1).max().unwrap_or(0);
         let mut numbers = match self.ranks_per_node.is_empty() {

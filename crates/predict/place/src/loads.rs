@@ -1,16 +1,17 @@
 //! The fast objective of all searches: the load of a placement on each resource.
 //!
-//! The load of a resource is the time for which its messages keep it busy, all together: the sum of
-//! share x bytes over capacity. The load of a rank is its computation, slowed down by the ranks
-//! beside it, the overhead of its messages, and the transfer to or from its heaviest partner at the
+//! The load of a resource is the total time for which its messages keep it busy: the sum of share x
+//! bytes over capacity. The load of a rank is its computation, slowed down by the other ranks on
+//! its node, the overhead of its messages, and the transfer to or from its heaviest partner at the
 //! speed of a single message. The bound is the largest of all loads. No time is below the largest
 //! load of a resource; the load of a rank is not a lower bound if it computes while messages flow.
 //!
 //! Loads are whole numbers of a unit that is 2^-50 of the largest possible load. So sums do not
-//! depend on their order, a swap and its reverse leave no trace, and equal placements are equal.
+//! depend on their order, a swap and its reverse leave no trace, and equal placements have equal
+//! loads.
 //!
-//! Cost of a swap: for each of the partners of two ranks two routes are looked up (hash tables, a
-//! multiplication each) and their four to ten uses are subtracted and added: 0.7 us for ranks with
+//! Cost of a swap: for each partner of the two ranks, two routes are looked up (hash tables, a
+//! multiplication each), and their four to ten uses are subtracted and added: 0.7 us for ranks with
 //! six partners each on a fat tree (benches/candidates.rs). Nothing is allocated, and no route is
 //! computed except for a new pair of nodes.
 
@@ -48,7 +49,7 @@ pub(crate) struct Loads<'t, 'w, 'n> {
     /// Ranks on each node.
     count: Vec<u32>,
     overhead_ns: f64,
-    /// State before the trial.
+    /// Total load and latency before the trial.
     before: (i64, i64),
     moved: Vec<(u32, u32)>,
     changed: Vec<(u32, u32)>,
@@ -76,7 +77,7 @@ pub(crate) fn unit(network: &Network, traffic: &Traffic) -> f64 {
 }
 
 impl<'t, 'w, 'n> Loads<'t, 'w, 'n> {
-    /// With ranks at these sites.
+    /// The loads with ranks at these sites.
     pub fn new(
         traffic: &'t Traffic,
         ways: &'w mut Ways<'n>,
@@ -142,7 +143,7 @@ impl<'t, 'w, 'n> Loads<'t, 'w, 'n> {
         Ok(())
     }
 
-    /// Computation, overhead, and the transfer with the heaviest partner.
+    /// The load of a rank: computation, overhead, and the transfer with the heaviest partner.
     fn rank_load(&self, rank: u32) -> i64 {
         let node = self.ways.node(self.at[rank as usize]);
         let slow = self.ways.slow_down(self.count[node as usize]);
@@ -217,13 +218,13 @@ impl<'t, 'w, 'n> Loads<'t, 'w, 'n> {
         self.apply(&moves, differ)
     }
 
-    /// Tries a rank at a site. The caller enforces the limit on ranks per node.
+    /// Tries to move a rank to a site. The caller enforces the limit on ranks per node.
     pub fn shift(&mut self, rank: u32, site: u32) -> Result<Objective, NetworkError> {
         let differ = self.node_of(rank) != self.ways.node(site);
         self.apply(&[(rank, site)], differ)
     }
 
-    /// Tries to move all ranks of a node to sites of another one, which has none.
+    /// Tries to move all ranks of a node to the sites of an empty one.
     pub fn leave_node(&mut self, moves: &[(u32, u32)]) -> Result<Objective, NetworkError> {
         self.apply(moves, false)
     }
@@ -236,7 +237,7 @@ impl<'t, 'w, 'n> Loads<'t, 'w, 'n> {
         Ok(objective)
     }
 
-    /// Moves ranks; `uneven` if numbers of ranks on nodes change.
+    /// Moves ranks; `uneven` if moved ranks share their new node with another number of ranks.
     fn apply(&mut self, moves: &[(u32, u32)], uneven: bool) -> Result<Objective, NetworkError> {
         self.before = (self.total, self.latency_ns);
         self.moved.clear();

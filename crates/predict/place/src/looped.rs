@@ -8,13 +8,13 @@ use idlewave_units::Rank;
 use idlewave_workloads::halo::Halo;
 use idlewave_workloads::{Benchmark, is};
 
-/// Steps replayed, unless a round has more; the total time is proportional.
+/// Steps replayed, unless a round has more; the total time is scaled from them.
 const STEPS_PLAYED: u32 = 2;
 
-/// Most operations of a program: 5 GB in a replay, some 260 bytes each.
+/// Most operations of a program: a replay takes 5 GB, some 260 bytes per operation.
 pub const MOST_OPERATIONS: u64 = 20_000_000;
 
-/// Equal rounds of steps.
+/// A loop of equal rounds of steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loop {
     /// Number of ranks, at least 1.
@@ -106,7 +106,7 @@ pub fn refuse_many(what: &str, operations: u64) -> Result<(), PlaceError> {
     })
 }
 
-/// Its rounds end with the residual, if it has one.
+/// The halo workload as a loop. Rounds end with the residual, if it has one.
 fn looped_halo(halo: &Halo, ranks: u32, work: u64) -> Loop {
     let of_rank = |rank: u32| {
         let faces = halo.faces(ranks, Rank::new(rank)).into_iter();
@@ -186,7 +186,7 @@ mod tests {
     fn a_round_of_too_many_steps_is_refused_before_it_is_made() {
         let refused = halo(u32::MAX, u32::MAX).schedule("a loop", Library::OpenMpi);
         let said = refused.err().map(|error| error.to_string());
-        // 4 for each of 2^32 - 1, and 4 more.
+        // 4 for each of 2^32 - 1 steps, and 4 more.
         let expected = "place a loop: it has 17,179,869,184 operations";
         assert_eq!(said.as_deref(), Some(expected));
     }
@@ -203,7 +203,7 @@ mod tests {
                 })
                 .collect::<Vec<u64>>()
         };
-        // Counts of 4 bytes; then 2^23 keys of 4 bytes over 64 x 64 pairs, but for the rounding of
+        // Counts of 4 bytes; then 2^23 keys of 4 bytes over 64 x 64 pairs, up to the rounding for
         // each pair.
         assert_eq!(of(Kind::Alltoall), [4]);
         let keys = of(Kind::Alltoallv);

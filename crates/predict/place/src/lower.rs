@@ -1,5 +1,5 @@
-//! Lower bounds on the time of any placement: how far a placement is from the best possible one at
-//! most.
+//! Lower bounds on the time of any placement: they limit how far a placement is from the best
+//! possible one.
 
 use crate::traffic::Traffic;
 use idlewave_network::{Least, Message, Network, Program};
@@ -45,28 +45,28 @@ fn largest(mut numbers: Vec<f64>, count: usize) -> f64 {
     numbers.iter().take(count).sum()
 }
 
-/// What every placement of the program on `count` of these nodes takes at least, with at most
-/// `per_node` ranks on each.
+/// A lower bound on the time of every placement of the program on `count` of these nodes, with at
+/// most `per_node` ranks on each.
 ///
 /// **Chain.** [`Program::least_ns`] is a bound for every stage whose computations, overheads,
 /// latencies and transfers are not below those that it is given. A rank computes with between r and
 /// `per_node` ranks on its node, where r = ranks - (`count` - 1) `per_node`, or 1 if that is less:
-/// the other nodes cannot hold more. So the least slow-down of these numbers of ranks is not above
-/// any rank's. A message within a node takes the latency of messages within nodes and moves no
-/// faster than they do alone, nor faster than memory; one between nodes takes at least that of one
-/// switch, and moves no faster than the fastest node's cables. Each message is given the lesser
-/// latency and the lesser transfer of the two, or those of the only kind that there can be.
+/// the other nodes cannot hold more. So no rank's slow-down is below the least slow-down for these
+/// rank counts. A message within a node has the latency of such messages and moves no faster than a
+/// single one does, nor faster than memory. A message between nodes has at least the latency of one
+/// switch and moves no faster than the fastest node's cables. Each message gets the lower latency
+/// and the shorter transfer of the two, or those of the only kind that is possible.
 ///
-/// **Volume.** A rank has at most `per_node` - 1 other ranks on its node, so that what it sends to
-/// all but its heaviest `per_node` - 1 partners must leave the node. In a time T the cables out of
-/// a node move at most T times their capacity, and those of the nodes in use together at most T
-/// times the sum of the `count` largest capacities. Everything that must leave does so within T.
-/// Hence T is at least its sum over all ranks divided by that sum of capacities. The same holds for
-/// what ranks receive and the cables into nodes.
+/// **Volume.** A rank has at most `per_node` - 1 other ranks on its node, so what it sends to all
+/// but its heaviest `per_node` - 1 partners must leave the node. In a time T the cables out of a
+/// node move at most T times their capacity; the cables of all nodes in use move at most T times
+/// the sum of the `count` largest capacities. Everything that must leave does so within T. Hence T
+/// is at least the sum of this traffic over all ranks, divided by that sum of capacities. The same
+/// holds for what ranks receive and the cables into nodes.
 ///
-/// Both hold for [`play`](idlewave_network::play) on the stage of any such placement. Neither knows
-/// of two ranks that cannot both have their partners beside them, of switches, or of messages that
-/// wait for each other's bandwidth.
+/// Both hold for [`play`](idlewave_network::play) on the stage of any such placement. Neither
+/// accounts for ranks that cannot both have their partners next to them, for switches, or for
+/// messages that wait for each other's bandwidth.
 pub fn lower_bound(
     network: &Network,
     program: &Program,
@@ -115,7 +115,7 @@ fn chain(
             (false, true) => (between, latencies.1),
             _ => (within.max(between), latencies.0.min(latencies.1)),
         };
-        // Rounding of many parts must not make it too long.
+        // Rounding of many parts must not make the bound too large.
         let transfer = message.bytes as f64 * 1e9 / bandwidth * (1.0 - 1e-9);
         (transfer as u64, latency as u64)
     };

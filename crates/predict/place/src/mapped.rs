@@ -4,8 +4,8 @@
 //! As in G. Mercier, E. Jeannot, "Improving MPI applications performance on multicore clusters with
 //! rank reordering", EuroMPI 2011, and the recursive bisection of T. Hoefler, M. Snir, "Generic
 //! topology mapping strategies for large-scale parallel architectures", ICS 2011: what is cut first
-//! travels farthest. Sites are halved at the border nearest to the middle between leaves, within a
-//! leaf between nodes, within a node between domains.
+//! travels farthest. Sites are split at the border nearest to the middle: first between leaves,
+//! then between the nodes of a leaf, then between the domains of a node.
 
 use crate::bisect::Graph;
 use crate::order::Layout;
@@ -24,7 +24,7 @@ struct Part {
 
 struct Mapping<'t> {
     traffic: &'t Traffic,
-    /// For each rank, its index among those that are split.
+    /// For each rank, its index among the ranks being split.
     local: Vec<u32>,
     at: Vec<u32>,
 }
@@ -60,8 +60,8 @@ pub(crate) fn map(traffic: &Traffic, ways: &Ways, layout: &Layout) -> Vec<u32> {
     mapping.at
 }
 
-/// The site of each rank, given its node: `node_of` has its index among the nodes of the layout.
-/// Ranks of a node are split over its domains.
+/// The site of each rank, given its node: `node_of` holds its index among the nodes of the layout.
+/// The ranks of a node are split over its domains.
 pub(crate) fn map_within(
     traffic: &Traffic,
     ways: &Ways,
@@ -96,7 +96,8 @@ pub(crate) fn map_within(
     mapping.at
 }
 
-/// Where parts are halved: at the border of the highest level nearest to the middle.
+/// Where to split the parts: among the borders of the highest level, at the one nearest to the
+/// middle.
 fn border(parts: &[Part]) -> usize {
     let total: u32 = parts.iter().map(|p| p.ranks).sum();
     let level = |at: usize| {

@@ -1,5 +1,5 @@
-//! Orders of ranks from outside: another program is given the number of ranks of each node, and
-//! assigns them.
+//! Orders of ranks from outside: another program gets the rank count of each node and assigns the
+//! ranks.
 //!
 //! This crate runs nothing. [`layouts`](crate::layouts) lists what to map, the caller runs a
 //! mapper, and [`candidates_with`](crate::candidates_with) scores its answers like its own.
@@ -20,8 +20,7 @@ impl Mapping {
     ///
     /// # Errors
     /// The number of ranks does not match, nodes do not exist, or a node has more than twice as
-    /// many ranks as slots: mappers balance within a tolerance, which is repaired, but that is no
-    /// balance.
+    /// many ranks as slots. Mappers balance within a tolerance, and a small excess is repaired.
     pub fn new(sizes: Vec<u32>, node_of: Vec<u32>) -> Result<Self, PlaceError> {
         let wanted: u64 = sizes.iter().map(|&size| u64::from(size)).sum();
         if wanted != node_of.len() as u64 {
@@ -46,14 +45,14 @@ impl Mapping {
         }
     }
 
-    /// The intended number of ranks of each node.
+    /// The intended rank count of each node.
     pub fn sizes(&self) -> &[u32] {
         &self.sizes
     }
 
-    /// The index of each rank's node, with no more ranks on any than on the fullest layout node: a
-    /// batch system has that many slots. From an overfull node the rank that loses least moves to
-    /// the node of a partner, or to the first one with a slot.
+    /// The index of each rank's node, with no more ranks on any node than on the fullest one of the
+    /// layout: a batch system has that many slots. From an overfull node, the rank that loses least
+    /// moves to the node of a partner, or to the first node with a slot.
     pub(crate) fn within_slots(&self, traffic: &Traffic) -> Vec<u32> {
         let slots = self.sizes.iter().copied().max().unwrap_or(0);
         let mut node_of = self.node_of.clone();

@@ -32,8 +32,7 @@ pub fn scotch_graph(program: &Program) -> String {
     text
 }
 
-/// A complete graph of nodes with these numbers of ranks as Scotch's target: all are equally far
-/// apart.
+/// Scotch's target: a complete graph of nodes with these rank counts, all equally far apart.
 pub fn scotch_target(sizes: &[u32]) -> String {
     let mut text = format!("cmpltw\t{}", sizes.len());
     for size in sizes {

@@ -53,7 +53,7 @@ pub(crate) fn pack(topology: &Topology, nodes: &[NodeIndex], count: usize) -> Ve
             (Some(&first), Some(&node)) => farthest_last(topology.distance(first, node)),
             _ => (false, 0),
         };
-        // Sufficient leaves first, the smallest foremost; then the largest.
+        // Leaves that suffice first, smallest first; then the others, largest first.
         let rank = |leaf: &[NodeIndex]| match leaf.len() >= left {
             true => (false, leaf.len(), distance(leaf)),
             false => (true, usize::MAX - leaf.len(), distance(leaf)),
@@ -65,7 +65,7 @@ pub(crate) fn pack(topology: &Topology, nodes: &[NodeIndex], count: usize) -> Ve
     in_order(topology, taken)
 }
 
-/// This many of the nodes, in turn one from each leaf switch.
+/// This many of the nodes, taking one from each leaf switch in turn.
 pub(crate) fn spread(topology: &Topology, nodes: &[NodeIndex], count: usize) -> Vec<NodeIndex> {
     let leaves = leaves(topology, nodes);
     let longest = leaves.iter().map(Vec::len).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Numbers of ranks per node.
+//! Rank counts per node.
 
 /// Distributes ranks with at most `per_node` on a node, on as few nodes as possible: all nodes
 /// full, the rest on the last one. `per_node` above 0.
@@ -10,8 +10,7 @@ pub fn full_nodes(ranks: u32, per_node: u32) -> Vec<u32> {
     counts
 }
 
-/// As many nodes as [`full_nodes`], with numbers of ranks that differ by at most one, larger ones
-/// first.
+/// As many nodes as [`full_nodes`], with rank counts that differ by at most one, larger ones first.
 pub fn even_nodes(ranks: u32, per_node: u32) -> Vec<u32> {
     let nodes = ranks.div_ceil(per_node);
     let (each, more) = (ranks / nodes.max(1), ranks % nodes.max(1));
@@ -20,9 +19,9 @@ pub fn even_nodes(ranks: u32, per_node: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Memory domains of the local ranks of a node, in order, endlessly: in turn those with free cores,
-/// like Slurm's `--distribution=block:cyclic`. `cores` per domain, at least one domain. When all
-/// cores are used, all take turns.
+/// An endless sequence of memory domains for the local ranks of a node. Domains with free cores
+/// take turns, like Slurm's `--distribution=block:cyclic`; once all cores are used, all domains do.
+/// `cores` lists the cores of each domain, of which there must be one.
 pub(crate) fn domains_in_turn(cores: &[u32]) -> impl Iterator<Item = u32> + '_ {
     let most = cores.iter().copied().max().unwrap_or(0);
     (0..).flat_map(move |turn| {
@@ -33,7 +32,7 @@ pub(crate) fn domains_in_turn(cores: &[u32]) -> impl Iterator<Item = u32> + '_ {
     })
 }
 
-/// The number of ranks in each memory domain, for this many ranks on a node.
+/// The rank count of each memory domain, for this many ranks on a node.
 pub(crate) fn of_domains(ranks: u32, cores: &[u32]) -> Vec<u32> {
     let mut counts = vec![0; cores.len()];
     for domain in domains_in_turn(cores).take(ranks as usize) {

@@ -1,6 +1,6 @@
 //! Total traffic between the ranks of a program: the communication graph.
 //!
-//! It has no order and time of messages, so a swap of two ranks is cheap to score.
+//! It ignores the order and the times of messages, so a swap of two ranks is cheap to score.
 
 use idlewave_network::Program;
 
@@ -28,9 +28,9 @@ impl Edge {
 /// The communication graph of a program, with the computation of its ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traffic {
-    /// Where the edges of each rank start, and the end of the last one's.
+    /// Where the edges of each rank start, then the end of the last rank.
     starts: Vec<u32>,
-    /// Of each rank, the heaviest partner first.
+    /// By rank, the heaviest partner first.
     edges: Vec<Edge>,
     /// Bytes that a rank sends to itself.
     own: Vec<u64>,

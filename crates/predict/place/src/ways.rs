@@ -1,9 +1,9 @@
 //! Routes between places, each computed once, as costs: shares of a resource's time per byte.
 //!
 //! Nodes with one cable each to the same switch differ only in that cable, since routes are chosen
-//! by the destination (docs/topologies.md). So a route is kept per switch of the sender and
-//! receiving node, and the sender's own cable beside it: for 1,024 nodes on 32 switches that is
-//! 32,768 routes, not a million.
+//! by the destination (docs/topologies.md). So a route is kept per sender's switch and receiving
+//! node, with the sender's own cable kept separately: for 1,024 nodes on 32 switches that is 32,768
+//! routes, not a million.
 
 use idlewave_network::{Network, NetworkError, Place, Resource};
 use idlewave_topology::{NodeIndex, SwitchIndex, Vertex};
@@ -72,8 +72,8 @@ pub(crate) struct Ways<'n> {
 }
 
 impl<'n> Ways<'n> {
-    /// Without routes so far, for this many ranks whose computation was measured with
-    /// `measured_with` on each node. Costs are in units of this many seconds.
+    /// No routes yet, for this many ranks, whose computation was measured with `measured_with` on
+    /// each node. Costs are in units of this many seconds.
     pub fn new(network: &'n Network, unit: f64, ranks: u32, measured_with: u32) -> Self {
         let parameters = network.parameters();
         let before = parameters.slow_down(measured_with.max(1)).value;

@@ -1,5 +1,5 @@
-//! The real launchers read what is written for them, and every rank says where it is: on nodes that
-//! are namespaces of this machine, see tests/nodes/README.md.
+//! The real launchers read the written files, and every rank reports where it runs. The nodes are
+//! namespaces of this machine, see tests/nodes/README.md.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,8 +13,8 @@ use idlewave_place::batch::{
 use rig::{root, skip, turn};
 use std::process::Command;
 
-/// Nodes of ranks: in blocks, round robin, with a tail, against the order of names, and without any
-/// order.
+/// The nodes of the ranks: in blocks, round robin, with a tail, against the order of names, and
+/// without any order.
 const PLACEMENTS: [&[u32]; 6] = [
     &[1, 1, 2, 2, 3, 3],
     &[1, 2, 3, 1, 2, 3],
@@ -24,8 +24,8 @@ const PLACEMENTS: [&[u32]; 6] = [
     &[3, 1, 2, 3, 1],
 ];
 
-/// Two ranks at most on each node, the first one on core 1. The nodes' names stand for those that
-/// the rig gives.
+/// At most two ranks on each node, the first one on core 1. The nodes' names are placeholders for
+/// those that the rig assigns.
 fn assignment(of_ranks: &[u32]) -> Assignment {
     let mut nodes: Vec<AssignedNode> = Vec::new();
     let mut ranks: Vec<Slot> = Vec::new();
@@ -49,13 +49,13 @@ fn assignment(of_ranks: &[u32]) -> Assignment {
     Assignment::new(nodes, ranks).unwrap()
 }
 
-/// What a rank says: its number from the variable, its node, its CPUs.
+/// What a rank reports: its number from the variable, its node, its CPUs.
 fn says(variable: &str) -> String {
     format!("echo rank ${variable} $(hostname) $(sed -n s/Cpus_allowed_list://p /proc/self/status)")
 }
 
-/// Lets a launcher start ranks that say where they are, again if not all have said it: under load
-/// launchers hang now and then with ranks that take no time at all, or lose what these print.
+/// Has a launcher start ranks that report where they run, and retries until all have reported.
+/// Under load, launchers now and then hang on ranks that exit at once, or lose their output.
 fn launched(launcher: &str, variable: &str, assignment: &Assignment) -> String {
     format!(
         "for limit in 10 20 60 60; do timeout -k 1 $limit {launcher} sh -c '{}' >said\n\
@@ -66,7 +66,7 @@ fn launched(launcher: &str, variable: &str, assignment: &Assignment) -> String {
 }
 
 /// Runs `script` on three nodes for each placement, with the files of `files` in its directory and
-/// the nodes' real names in them; node and CPUs of each rank come back. `None` if this machine
+/// the nodes' real names in them. Returns the node and CPUs of each rank; `None` if this machine
 /// cannot.
 fn places(
     rig: &str,
@@ -74,7 +74,7 @@ fn places(
     script: impl Fn(&Assignment) -> String,
 ) -> Option<Vec<Vec<(u32, String)>>> {
     let _turn = turn();
-    // One that all nodes see, as they do not see /tmp.
+    // A directory that all nodes see: they do not see /tmp.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut all = "first=${IDLEWAVE_NODES%% *}\nstem=${first%1}\n".to_owned();
     for (i, of_ranks) in PLACEMENTS.iter().enumerate() {
@@ -120,7 +120,7 @@ fn check_nodes(found: &[Vec<(u32, String)>]) {
     assert_eq!(found, PLACEMENTS);
 }
 
-/// Whether this machine has two cores whose numbers are those of their CPUs.
+/// Whether CPUs 0 and 1 are cores without sibling threads, so that their numbers are core numbers.
 fn has_plain_cores() -> bool {
     let siblings = |cpu: u32| {
         let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
@@ -134,7 +134,7 @@ fn has_plain_cores() -> bool {
 /// `launcher` gets the host file "hosts" and the rank file "ranks".
 fn open_mpi(launcher: &str) {
     if !has_plain_cores() {
-        // A property of the machine: nothing to install would help.
+        // A property of the machine: installing something would not help.
         println!("skipped: ranks are bound to the cores of two CPUs that share none with others");
         return;
     }
@@ -245,7 +245,7 @@ fn slurm_puts_each_rank_where_the_script_and_its_host_file_say() {
         ]
     };
     let script = |_: &Assignment| {
-        // `sbatch --wait` looks every few seconds only.
+        // `sbatch --wait` polls only every few seconds.
         "sbatch --quiet -o out script; while [ -n \"$(squeue -h)\" ]; do sleep 0.1; done; cat out"
             .to_owned()
     };

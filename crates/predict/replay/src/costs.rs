@@ -1,18 +1,19 @@
 //! Estimates what messages cost, from the messages of a run.
 //!
-//! Consider messages whose receiver waited before they were sent. In each class of lengths (a power
-//! of two), the shortest time is undisturbed: L + 2 o + (n - 1) G. A straight line through these
-//! gives G and L + 2 o; each time is weighted by its inverse square, so that the relative errors of
-//! all lengths count alike. The shortest calls that start a send give o and O. The minimum of few
-//! messages is too long, and too short only by the error of the clocks; n is reported.
+//! The estimate uses only messages whose receiver was already waiting when they were sent. In each
+//! length class (a power of two), the shortest time is undisturbed: L + 2 o + (n - 1) G. A straight
+//! line through these times gives G and L + 2 o; each time is weighted by its inverse square, so
+//! that the relative errors of all lengths count alike. The shortest calls that start a send give o
+//! and O. The minimum of a few messages tends to be too long; it can be too short only by the clock
+//! error. n is reported.
 //!
-//! A line through lengths that lie close together says nothing about others: G is then only a
-//! bound. Every message bounds both from above, whether its receiver waited or not: none arrives
-//! before L + 2 o + (n - 1) G is over. If nobody waited for a message, the fastest collectives take
-//! the place of messages, by the rounds and bytes of their algorithms.
+//! A line through similar lengths says nothing about other lengths: G is then only a bound. Every
+//! message bounds both values from above, whether its receiver waited or not: none takes less than
+//! L + 2 o + (n - 1) G. If no receiver waited for a message, the fastest collectives stand in for
+//! messages, with the rounds and bytes of their algorithms.
 //!
-//! A run tells neither g, which is set to 0 (a CPU sends no faster than o), nor S, which is set so
-//! that no sender waits.
+//! A run shows neither g nor S. g is set to 0 (o already limits how fast a CPU sends), and S is set
+//! so that no sender waits.
 
 use crate::ReplayError;
 use crate::line::Line;
@@ -23,16 +24,16 @@ use idlewave_simulate::collectives::{Algorithms, Call, Kind, Step};
 use idlewave_simulate::goal::{Parameters, PerByte};
 use idlewave_units::{Bytes, Nanos, counted};
 
-/// From this length on, the bytes of a message take long enough to be told from its latency: at 10
-/// GB/s, 1 KiB takes 0.1 us, a fifth of the latency of shared memory.
+/// From this length on, the bytes of a message take long enough to be distinguished from its
+/// latency: at 10 GB/s, 1 KiB takes 0.1 us, a fifth of the latency of shared memory.
 const TELLING_BYTES: u64 = 1_024;
 /// A line holds between and near its points if the longest length is at least this many times the
 /// shortest.
 const TELLING_RANGE: u64 = 16;
-/// If all lengths are alike, their time counts as that of the bytes from this length on, as latency
-/// below it.
+/// If all lengths are similar, all of their time counts as the cost of bytes from this length on,
+/// and as latency below it.
 const BYTES_DOMINATE: u64 = 65_536;
-/// How to measure what a run does not tell.
+/// How to measure what a run does not show.
 const NEXT: &str =
     "`idlewave measure pingpong` measures both, --latency and --gap-per-byte take them";
 
@@ -41,8 +42,9 @@ const NEXT: &str =
 pub struct Cost {
     /// The estimate.
     pub value: f64,
-    /// Its 95 % interval, the error of the clocks included; `None` with fewer than three classes of
-    /// lengths, whose scatter is unknown.
+    /// Its 95 % interval; `None` with fewer than three length classes, whose scatter is unknown.
+    /// For the shortest message it includes the clock error; for an upper bound it goes from 0 to
+    /// the value.
     pub interval: Option<(f64, f64)>,
     /// Number of messages or collectives behind it.
     pub n: u64,
@@ -50,29 +52,29 @@ pub struct Cost {
     pub method: &'static str,
 }
 
-/// What messages of a run cost.
+/// What the messages of a run cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MessageCosts {
     /// Parameters for the engines.
     pub parameters: Parameters,
-    /// L + 2 o, in nanoseconds: the shortest message of one byte.
+    /// L + 2 o, in nanoseconds: the shortest time of a one-byte message.
     pub shortest: Cost,
-    /// G, in nanoseconds per byte; `None` if all messages were of one class of lengths.
+    /// G, in nanoseconds per byte; `None` if no message was long enough to show it.
     pub per_byte: Option<Cost>,
-    /// Bound of the error between the clocks of sender and receiver.
+    /// Bound on the clock error between sender and receiver.
     pub clock_error: Nanos,
-    /// What these costs do not tell and what would, one sentence each.
+    /// What these costs do not show and how to find out, one sentence each.
     pub doubts: Vec<String>,
 }
 
-/// Classes of lengths: 0, 1, 2 to 3, 4 to 7, and so on.
+/// Number of length classes: 0, 1, 2 to 3, 4 to 7, and so on.
 const CLASSES: usize = 65;
 
 fn class_of(bytes: u64) -> usize {
     (u64::BITS - bytes.leading_zeros()) as usize
 }
 
-/// The shortest time of each class of lengths.
+/// The shortest time of each length class.
 struct Shortest {
     /// Bytes and nanoseconds.
     best: [Option<(u64, u64)>; CLASSES],
@@ -119,11 +121,11 @@ fn after_first(bytes: u64) -> f64 {
     bytes.saturating_sub(1) as f64
 }
 
-/// Upper bounds of what messages cost: the times of the fastest, plus the error of the clocks.
+/// Upper bounds on what messages cost: the times of the fastest, plus the clock error.
 struct Bounds {
-    /// The shortest time of each class of lengths.
+    /// The shortest time of each length class.
     least: [Option<u64>; CLASSES],
-    /// In each class of lengths, the message that took least per byte: bytes and nanoseconds.
+    /// In each length class, the message that took the least time per byte: bytes and nanoseconds.
     fastest: [Option<(u64, u64)>; CLASSES],
 }
 
@@ -152,7 +154,7 @@ impl Bounds {
         }
     }
 
-    /// Adds the long ones alone: they bound what a byte costs, whatever they say about the latency.
+    /// Adds only the long ones: they bound what a byte costs, whatever they say about the latency.
     fn add_long(&mut self, times: &Shortest, clock_error: u64) {
         for &(bytes, ns) in times.best.iter().flatten() {
             if bytes >= TELLING_BYTES {
@@ -167,8 +169,8 @@ impl Bounds {
         classes.min().map(|&ns| ns as f64)
     }
 
-    /// The most that a byte can cost if an empty message costs `base`, and the length that says so.
-    /// Only long messages count.
+    /// The most that a byte can cost if an empty message costs `base`, and the length that gives
+    /// this bound. Only long messages count.
     fn per_byte(&self, base: f64) -> Option<(f64, u64)> {
         let long = self.fastest.iter().flatten();
         long.filter(|f| f.0 >= TELLING_BYTES)
@@ -177,10 +179,11 @@ impl Bounds {
     }
 }
 
-/// What messages of a run cost; from its collectives if nobody waited for a message.
+/// What the messages of a run cost; estimated from its collectives if no receiver waited for a
+/// message.
 ///
 /// # Errors
-/// Like [`schedule_of`](crate::schedule_of); and if it has neither messages nor collectives.
+/// Like [`schedule_of`](crate::schedule_of), and runs with neither messages nor collectives.
 pub fn message_costs(run: &idlewave_run::RunReader) -> Result<MessageCosts, ReplayError> {
     of_script(&Script::read(run, crate::Taken::Removed)?)
 }
@@ -305,7 +308,7 @@ fn estimated(
             ..line
         },
         (false, true) => Line::flat(least),
-        // All are about as long: what is not latency is bytes.
+        // All have about the same length: what is not latency is the cost of bytes.
         (false, false) => {
             let brief = bounds
                 .least(shortest / TELLING_RANGE)
@@ -385,10 +388,9 @@ fn estimated(
     }
 }
 
-/// Times of the rounds of collectives by the longest message of a round, and the error of their
-/// clocks. An all-to-all collective takes from when its last member entered until the first one
-/// left. A value from or for the root takes as many messages as lie between the root and the
-/// member.
+/// Times of the rounds of collectives, by the longest message of a round, and the clock error. An
+/// all-to-all collective lasts from when its last member enters until the first one leaves. A value
+/// from or for the root takes one message per hop between the root and the member.
 fn of_collectives(script: &Script) -> (Shortest, u64) {
     let program = &script.recorded.program;
     let (mut times, mut error) = (Shortest::new(), 0);
@@ -424,12 +426,12 @@ fn of_collectives(script: &Script) -> (Shortest, u64) {
     (times, error)
 }
 
-/// Rounds of a collective, and the bytes of the longest message of each round, added up, for the
-/// member that has most.
+/// Number of rounds of a collective, and the bytes of the longest message of each round, added up,
+/// for the member that has the most.
 fn rounds_of(call: &Call) -> (u64, u64) {
     let algorithms = Algorithms::default();
-    // In the engines' collectives all members do the same, except at the ends of trees, where the
-    // first member has most.
+    // In the engines' collectives all members do the same, except in trees, where the first member
+    // does the most.
     let steps = call.steps(0, &algorithms);
     let longest = |s: &Step| s.from.iter().chain(&s.to).map(|m| m.1).max();
     let all = || steps.iter().filter_map(longest);
@@ -452,8 +454,7 @@ fn along_the_tree(
     };
     let root = calls.iter().find(|c| number(c.0) == Some(0))?;
     let root = program.call(root.0, root.1);
-    // In a binomial tree: one message for each bit set in the member's number counted from the
-    // root.
+    // In a binomial tree, one message for each bit set in the member's number relative to the root.
     let hops = |lane: u32| Some(u64::from(number(lane)?.count_ones()));
     match played.call.kind {
         Kind::Reduce => Some((hops(instance.last)?, instance.last_enter, root.end)),

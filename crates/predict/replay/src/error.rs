@@ -13,13 +13,13 @@ pub enum ReplayError {
     /// The bundle cannot be read.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// Its program cannot be understood.
+    /// Its program cannot be analysed.
     #[error(transparent)]
     Explain(#[from] ExplainError),
     /// The run has no recorded MPI program.
     #[error("replay {0}: it has no calls of a recorded MPI program")]
     NoProgram(PathBuf),
-    /// Nothing in the run tells what a message costs.
+    /// Nothing in the run shows what a message costs.
     #[error(
         "estimate the cost of a message: no rank waited for a message, or in a collective, before it was sent; give the \
          parameters"
@@ -30,7 +30,7 @@ pub enum ReplayError {
     Build {
         /// The rank.
         rank: u32,
-        /// What the schedule refused.
+        /// Why the schedule was refused.
         error: BuildError,
     },
     /// The schedule cannot finish.
@@ -41,10 +41,10 @@ pub enum ReplayError {
     Bulk {
         /// Its number of ranks.
         ranks: u32,
-        /// What the engine refused.
+        /// Why the engine refused the program.
         error: BulkError,
     },
-    /// A noise model that contradicts itself.
+    /// The noise model contradicts itself.
     #[error(transparent)]
     Noise(#[from] ModelProblem),
 }

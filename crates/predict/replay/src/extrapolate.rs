@@ -1,10 +1,11 @@
 //! The pattern of a run on any number of ranks.
 //!
-//! Assumptions: the loop stays the same; a message of a given length costs what it did; lengths
-//! follow what the messages are for ([`lengths`](crate::lengths)); a plane or cuboid gets sides as
-//! equal as possible. Weak scaling: rank r of P' ranks computes what rank r P / P' of the P
+//! Assumptions: the loop stays the same; a message of a given length costs what it did; message
+//! lengths scale with what they carry ([`lengths`](crate::lengths)); a plane or cuboid gets sides
+//! as equal as possible. Weak scaling: rank r of P' ranks computes what rank r P / P' of the P
 //! recorded ones did, which keeps the imbalance. Strong scaling: P / P' of that. Computation is the
-//! mean over the iterations; its variation is in the pattern, and is left to the noise.
+//! mean over the iterations; its variation is recorded in the pattern, but only noise makes it vary
+//! here.
 
 use crate::ReplayError;
 use crate::lengths::{Scaling, of_collective, of_neighbours};
@@ -22,7 +23,7 @@ use idlewave_simulate::goal::Parameters;
 /// A pattern as a program for the bulk engine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Extrapolated {
-    /// One step of it is one iteration of the recorded loop.
+    /// One step is one iteration of the recorded loop.
     pub program: Program,
     /// Iterations of the run.
     pub steps: u64,
@@ -106,7 +107,7 @@ impl PatternOfRun {
                     Phase::Collective {
                         operation,
                         algorithm: match algorithms.of(operation, ranks, bytes) {
-                            // A program has only rounds of one message per rank.
+                            // In a program, each round has one message per rank.
                             Algorithm::Linear => Algorithm::Pairwise,
                             other => other,
                         },
@@ -138,7 +139,7 @@ impl PatternOfRun {
         Work::Each((0..ranks).map(of).collect())
     }
 
-    /// The same neighbourhood on another number of ranks.
+    /// The same neighbourhood at another rank count.
     fn stretched(&self, stencil: Stencil, ranks: u32) -> Stencil {
         let all = ranks as usize;
         let shape = match (stencil.shape.y, stencil.shape.z) {

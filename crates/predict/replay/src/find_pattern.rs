@@ -1,4 +1,4 @@
-//! Finds what all ranks have in common: one loop, with peers that follow from the rank.
+//! Finds what all ranks have in common: one loop, whose peers follow from the rank.
 
 use crate::ReplayError;
 use crate::looped::{LoopPhase, Looped, Times, brief, looped, merged, together};
@@ -12,11 +12,11 @@ use idlewave_units::counted;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// Most exchanges merged into one: those of a stencil with three axes, two sides and two neighbours
-/// on each, sends and receives apart.
+/// At most this many exchanges are merged into one: enough for a stencil with three axes, two sides
+/// and two neighbours per side, with sends apart from receives.
 const MOST_TOGETHER: usize = 24;
 /// Exchanges are first merged only while the longest message is at most this many times the
-/// shortest; the limit is dropped if ranks have no neighbours that way.
+/// shortest; if no stencil fits that way, the limit is dropped.
 const ALIKE_LENGTHS: u64 = 4;
 
 /// The pattern of a run's recorded program, without the time that others took from its
@@ -65,8 +65,7 @@ pub(crate) fn of_script(script: &Script) -> Result<PatternOfRun, NoPattern> {
     let phases =
         match aligned(&loops).and_then(|own| grouped(script, &own, &mut notes)) {
             Ok(phases) => phases,
-            // Ranks at open ends have fewer exchanges: those that follow without a pause count as
-            // one.
+            // Ranks at open ends have fewer exchanges, so back-to-back exchanges count as one.
             Err(parted) => {
                 let one = |l: &Looped| Looped {
                     phases: together(l.phases.clone()),
@@ -92,7 +91,7 @@ pub(crate) fn of_script(script: &Script) -> Result<PatternOfRun, NoPattern> {
     })
 }
 
-/// Whether two phases are the same on all ranks, whoever the messages go to.
+/// Whether two phases match across ranks, regardless of their peers.
 fn alike(a: &LoopPhase, b: &LoopPhase) -> bool {
     match (&a.what, &b.what) {
         (What::Exchange { .. }, What::Exchange { .. }) => true,
@@ -100,7 +99,7 @@ fn alike(a: &LoopPhase, b: &LoopPhase) -> bool {
     }
 }
 
-/// The loops, each rotated until it begins like that of the first rank.
+/// The loops, each rotated to start like the first rank's.
 fn aligned(loops: &[Looped]) -> Result<Vec<Looped>, NoPattern> {
     let mut all = loops.to_vec();
     if let Some((first, others)) = all.split_first_mut() {
@@ -111,8 +110,8 @@ fn aligned(loops: &[Looped]) -> Result<Vec<Looped>, NoPattern> {
     Ok(all)
 }
 
-/// Rotates a rank's loop to match the first rank's. Of the rotations that match, takes the first in
-/// which most exchanges have messages as long as the first rank's.
+/// Rotates a rank's loop to match the first rank's. Of the rotations that match, takes the one in
+/// which most exchanges have messages as long as the first rank's (the first on a tie).
 fn align(first: &Looped, own: &mut Looped, rank: u32) -> Result<(), NoPattern> {
     let turned = |turn: usize| {
         let (begin, end) = own.phases.split_at(turn);
@@ -146,7 +145,7 @@ fn sent(phase: &LoopPhase) -> Vec<u64> {
     lengths
 }
 
-/// Why the loop of a rank is not that of the first one: where the two differ.
+/// Where a rank's loop differs from the first rank's.
 fn different(first: &Looped, own: &Looped, rank: u32) -> NoPattern {
     let (here, there) = (own.phases.len(), first.phases.len());
     let pairs = first.phases.iter().zip(&own.phases);
@@ -217,8 +216,8 @@ fn named(what: &What) -> String {
     }
 }
 
-/// The phases of loops that match part by part. Of exchanges that follow each other at once, as
-/// many are merged as together have neighbours.
+/// The phases of loops that match part by part. Merges as many back-to-back exchanges as still fit
+/// a stencil.
 fn grouped(
     script: &Script,
     loops: &[Looped],
@@ -252,7 +251,7 @@ fn phases_of(
     notes: &mut Vec<String>,
 ) -> Result<Vec<PhaseOfRun>, NoPattern> {
     let mut out: Vec<PhaseOfRun> = Vec::new();
-    // Work beside messages that ranks send to themselves: it belongs to the next phase.
+    // Work around messages that ranks send to themselves. It belongs to the next phase.
     let mut more = vec![Times::default(); loops.len()];
     for group in groups {
         let mut at = group.start;
@@ -283,15 +282,15 @@ fn phases_of(
     Ok(out)
 }
 
-/// A phase of all ranks; its kind is `None` if nothing leaves a rank.
+/// A phase of all ranks; its kind is `None` if ranks send only to themselves.
 struct Common {
     kind: Option<PhaseKindOfRun>,
     work: Vec<Times>,
     meanwhile: Vec<Times>,
 }
 
-/// The next phase of all ranks, and where the one after it begins. Merges as many exchanges as
-/// together have neighbours.
+/// The next phase of all ranks, and where the one after it starts. Merges as many exchanges as
+/// still fit a stencil.
 fn phase(
     script: &Script,
     loops: &[Looped],

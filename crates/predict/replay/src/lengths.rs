@@ -1,10 +1,10 @@
-//! How long messages are on another number of ranks.
+//! How long messages are at another rank count.
 //!
 //! In an all-to-all, a rank sends its part of the data. Under weak scaling the part stays the same,
-//! and each of more ranks gets less of it. Under strong scaling the part shrinks too, so that a
-//! pair exchanges 1 / P^2 of the data on P ranks. The results of a reduction, and what a root sends
-//! to all, do not depend on the number of ranks. Neighbours exchange faces of a rank's part: these
-//! stay the same if the part does, and shrink with the part's other sides.
+//! and each rank gets less of it if there are more. Under strong scaling the part shrinks too, so
+//! that a pair exchanges 1 / P^2 of the data on P ranks. The results of a reduction, and what a
+//! root sends to all, do not depend on the number of ranks. Neighbours exchange faces of a rank's
+//! part: they stay the same if the part does, and otherwise shrink with its other sides.
 
 use idlewave_simulate::bulk::Collective;
 use idlewave_simulate::{Shape, Stencil};
@@ -19,17 +19,17 @@ pub enum Scaling {
     Strong,
 }
 
-/// Bytes of a number, below which no message shrinks: counts and pivots are not divided.
+/// Size of a number in bytes. No message shrinks below it: counts and pivots are not divided.
 const ELEMENT: u64 = 8;
 
-/// Bytes times a factor, but at least a number, or as many as before if that was less.
+/// Bytes times a factor, but at least one number, or the old length if that was shorter.
 fn scaled(bytes: u64, factor: f64) -> u64 {
     let exact = (bytes as f64 * factor).ceil() as u64;
     exact.max(bytes.min(ELEMENT))
 }
 
-/// Bytes on `to` ranks of a collective recorded on `from`: for an all-to-all from each rank to each
-/// other, otherwise of each rank. Also says why.
+/// Bytes on `to` ranks of a collective recorded on `from`: per pair of ranks for an all-to-all,
+/// otherwise per rank. Also says why.
 pub(crate) fn of_collective(
     operation: Collective,
     bytes: u64,
@@ -122,7 +122,7 @@ mod tests {
             (of(Scaling::Weak), of(Scaling::Strong)),
             (1_048_576, 32_768)
         );
-        // On fewer ranks it is more.
+        // Fewer ranks exchange more.
         let fewer = of_collective(Collective::Alltoall, 1_000, 8, 2, Scaling::Strong).0;
         assert_eq!(fewer, 16_000);
     }

@@ -1,15 +1,15 @@
-//! Replays recorded MPI programs: as schedules at their own scale, and by their pattern on other
-//! numbers of ranks.
+//! Replays recorded MPI programs: as schedules at their own scale, and from their pattern at other
+//! rank counts.
 //!
-//! The way through this crate: [`script`] tells what every rank did in its calls and between them;
+//! The way through this crate: [`script`] lists what every rank did in its calls and between them;
 //! [`schedule`] writes it as operations, with collectives resolved by
 //! [`idlewave_simulate::collectives`]; [`costs`] estimates what messages cost; [`like`](mod@like)
-//! plays it and compares with what was measured; [`phases`] and [`looped`] find the loop of every
-//! rank, [`find_pattern`] the [`pattern`] that all loops share, and
+//! plays the schedule and compares it with the measurement; [`phases`] and [`looped`] find the loop
+//! of each rank, [`find_pattern`] finds the [`pattern`] that all loops share, and
 //! [`extrapolate`](mod@extrapolate) turns that into a program for any number of ranks.
 //!
-//! Place in the flow: after the matching of messages ([`idlewave_explain::program`]), with a noise
-//! model if there is one. docs/simulate.md has the assumptions.
+//! Place in the flow: after message matching ([`idlewave_explain::program`]), with a noise model if
+//! there is one. docs/simulate.md lists the assumptions.
 
 mod costs;
 mod error;

@@ -1,4 +1,4 @@
-//! Predicts a run from what is known about it, beside what was measured.
+//! Predicts a run from what is known about it, and sets the prediction beside the measurement.
 
 use crate::ReplayError;
 use crate::costs::{MessageCosts, of_script as costs_of};
@@ -25,9 +25,9 @@ pub struct NoiseOfRun {
     pub model: NoiseModel,
     /// Seed of the first repetition.
     pub seed: u64,
-    /// Repetitions, each with other random numbers; at least one is played.
+    /// Repetitions, each with different random numbers; at least one is played.
     pub repetitions: u32,
-    /// What-ifs: each names the sources to leave out, by their numbers in the model.
+    /// What-ifs: each names the sources to leave out, by their indices in the model.
     pub without: Vec<Vec<usize>>,
 }
 
@@ -40,16 +40,16 @@ pub struct LikeOptions {
     pub algorithms: Algorithms,
     /// Noise to put back where others took time in the run; `None` predicts without noise only.
     pub noise: Option<NoiseOfRun>,
-    /// Numbers of ranks to which the pattern is extrapolated.
+    /// Rank counts to which the pattern is extrapolated.
     pub ranks: Vec<u32>,
-    /// How the work scales with them.
+    /// How the work scales with the rank count.
     pub scaling: Scaling,
 }
 
-/// When ranks end, as predicted.
+/// When ranks are predicted to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Predicted {
-    /// Of each rank, in nanoseconds from time zero of the run.
+    /// End of each rank, in nanoseconds from time zero of the run.
     pub finish_ns: Vec<u64>,
 }
 
@@ -59,7 +59,7 @@ impl Predicted {
         self.finish_ns.iter().copied().max().unwrap_or(0)
     }
 
-    /// How far the makespan is from the measured one, in percent of that; positive if predicted too
+    /// Error of the makespan, in percent of the measured one; positive if the prediction is too
     /// long. `None` for a run that took no time.
     pub fn error_percent(&self, measured_ns: &[u64]) -> Option<f64> {
         error_percent(self.makespan_ns(), measured_ns.iter().copied().max()?)
@@ -84,13 +84,13 @@ pub struct Like {
     pub measured_ns: Vec<u64>,
     /// What messages cost.
     pub costs: Parameters,
-    /// How that was estimated; `None` if it was given.
+    /// How the costs were estimated; `None` if they were given.
     pub estimated: Option<MessageCosts>,
-    /// With all computation as it was, and the excess of calls over the cost of messages: this
-    /// gives the run itself, if the schedule is right about which rank waits for which.
+    /// With all computation as it was, and the excess of calls over the cost of messages. This
+    /// reproduces the run if the schedule is right about which rank waits for which.
     pub as_recorded: Predicted,
-    /// With all computation as it was, including what others took, and calls as long as messages
-    /// cost.
+    /// With all computation as it was, including what others took, and with calls that take only
+    /// what their messages cost.
     pub kept: Predicted,
     /// The same without what others took from the ranks outside calls.
     pub quiet: Predicted,
@@ -100,19 +100,19 @@ pub struct Like {
     pub without: Vec<Vec<Predicted>>,
     /// The schedule of `quiet`; [`Schedule::write_text`] writes it in GOAL.
     pub schedule: Schedule,
-    /// What was taken from each rank while it computed, in nanoseconds.
+    /// Time taken from each rank while it computed, in nanoseconds.
     pub taken_ns: Vec<u64>,
-    /// What is in the run and not in the schedule.
+    /// What is in the run but not in the schedule.
     pub left_out: Ledger,
     /// The loop of all ranks, or why there is none.
     pub pattern: Result<PatternOfRun, NoPattern>,
-    /// The pattern on other numbers of ranks, in the order requested. Empty without a pattern.
+    /// The pattern at other rank counts, in the order requested. Empty without a pattern.
     pub extrapolated: Vec<AtScale>,
     /// Why not to trust the predictions as they stand, one sentence each. Print these first.
     pub warnings: Vec<String>,
 }
 
-/// The pattern of a run on another number of ranks.
+/// The pattern of a run at another rank count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AtScale {
     /// Without noise.
@@ -123,11 +123,11 @@ pub struct AtScale {
     pub assumptions: Vec<String>,
 }
 
-/// Predicts a run, and what its pattern takes on other numbers of ranks.
+/// Predicts a run, and how long its pattern takes at other rank counts.
 ///
 /// # Errors
-/// Runs that cannot be read or have no recorded program; no costs given and none to be found; a
-/// noise model that contradicts itself; a schedule that cannot end.
+/// Runs that cannot be read or have no recorded program; no costs given and none found; a noise
+/// model that contradicts itself; a schedule that cannot end.
 pub fn like(run: &RunReader, options: &LikeOptions) -> Result<Like, ReplayError> {
     let mut script = Script::read(run, Taken::Kept)?;
     let (costs, estimated) = match options.costs {
@@ -241,20 +241,20 @@ fn play(
     })
 }
 
-/// The loop of a run of a series, and what the pattern of the run with the fewest ranks says about
-/// it.
+/// The loop of one run of a series, and what the pattern of the run with the fewest ranks predicts
+/// for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scaled {
     /// How long the loop took in the run, in nanoseconds.
     pub measured_ns: u64,
-    /// As many steps on as many ranks, without noise.
+    /// The same number of steps on the same number of ranks, without noise.
     pub quiet: Extrapolation,
     /// The same with each repetition of the noise; empty if none was given.
     pub noisy: Vec<Extrapolation>,
 }
 
 /// Predicts the loops of all runs from the pattern and the costs of the one with the fewest ranks
-/// (the first of several), under the noise of `options`. Answers are in the order of `runs`; `None`
+/// (the first on a tie), under the noise of `options`. Answers are in the order of `runs`; `None`
 /// where that run, or the one with the fewest ranks, has no pattern.
 ///
 /// # Errors

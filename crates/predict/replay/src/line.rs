@@ -6,9 +6,9 @@ use idlewave_stats::distributions::student_quantile;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Line {
     pub base: f64,
-    /// Above 0, if there is one.
+    /// Always positive; `None` if the points give no such slope.
     pub slope: Option<f64>,
-    /// Half widths of 95 % intervals; unknown with two points, which a line always fits.
+    /// Half-widths of the 95 % intervals; unknown for two points, which a line always fits.
     pub base_half: Option<f64>,
     pub slope_half: Option<f64>,
 }

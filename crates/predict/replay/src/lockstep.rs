@@ -35,7 +35,7 @@ pub struct LikeLockstep {
 }
 
 impl LikeLockstep {
-    /// The lockstep runs of a bundle that have steps.
+    /// The lockstep runs of a bundle that have at least one step.
     pub fn all(manifest: &Manifest, findings: &Findings) -> Vec<LikeLockstep> {
         let like = |found| LikeLockstep::of(manifest, found);
         findings.lockstep.iter().filter_map(like).collect()
@@ -86,10 +86,10 @@ impl LikeLockstep {
         self.compute.iter().copied().max().unwrap_or(0)
     }
 
-    /// The program on this many ranks. Ranks beyond the measured ones compute as long as the
-    /// measured ones, in turn.
+    /// The program on this many ranks. Ranks beyond the measured ones reuse the measured times in
+    /// turn.
     ///
-    /// Communication is a pause without CPU after the wait. At any number of ranks it lasts as long
+    /// Communication is a pause after the wait that uses no CPU. At any rank count it lasts as long
     /// as it did on average where no noise struck.
     pub fn program(&self, ranks: u32) -> Program {
         let each: Vec<u64> = (0..ranks as usize)
@@ -134,8 +134,8 @@ impl LikeLockstep {
         }
     }
 
-    /// The run's own decomposition at its own size; at another size, the one nearest to a cube of
-    /// as many dimensions.
+    /// The run's own decomposition at its own size; at another size, the one nearest to a cube with
+    /// the same number of dimensions.
     fn stencil(&self, ranks: u32) -> Stencil {
         let n = ranks as usize;
         let dimensions = |shape: Shape| shape.sides().len();

@@ -1,19 +1,19 @@
 //! The loop of a rank: the block of phases that it repeats.
 //!
 //! The search for the period starts in the middle, where an iterating program is in its loop. It
-//! tries the distances from the middle phase to the next ones equal to it, and takes the first over
-//! which most phases repeat. What comes before and after, and an incomplete iteration, is not part
-//! of the loop.
+//! tries the distances from the middle phase to the next phases equal to it, and takes the first
+//! distance that makes the longest stretch repeat. The prologue, the epilogue and an incomplete
+//! iteration are not part of the loop.
 
 use crate::phases::{Phase, What};
 use std::collections::BTreeMap;
 
-/// Most phases after the middle to try as the start of the next iteration.
+/// At most this many phases after the middle are tried as the start of the next iteration.
 const TRIED: usize = 64;
-/// At least 1 / this of the phases must be in the loop.
+/// The loop must hold at least 1 / this of the phases.
 const MOST_OUTSIDE: usize = 2;
-/// Exchanges with less computation between them than this, or than a twentieth of the longest
-/// computation, are one.
+/// Exchanges count as one if less computation than this separates them, or less than a twentieth of
+/// the longest computation.
 const TOGETHER_NS: u64 = 1_000;
 const TOGETHER_PART: u64 = 20;
 
@@ -24,7 +24,7 @@ pub(crate) struct Looped {
     pub phases: Vec<LoopPhase>,
     /// Number of iterations.
     pub steps: u64,
-    /// From the start of the first call in it to the end of the last, nanoseconds.
+    /// From the start of its first call to the end of its last, nanoseconds.
     pub span_ns: u64,
 }
 
@@ -68,7 +68,7 @@ impl Times {
     }
 }
 
-/// The loop of a rank; `None` if it repeats nothing over most of its phases.
+/// The loop of a rank; `None` if no loop covers most of its phases.
 pub(crate) fn looped(phases: &[Phase]) -> Option<Looped> {
     let mut numbers: BTreeMap<&What, u32> = BTreeMap::new();
     let all: Vec<u32> = phases
@@ -125,8 +125,8 @@ fn period(all: &[u32]) -> Option<(usize, usize, usize)> {
     best.filter(|&(period, _, length)| length >= 2 * period && length * MOST_OUTSIDE >= all.len())
 }
 
-/// Rotates a loop to begin with its longest computation (the first of equal ones), so that the
-/// loops of all ranks begin alike.
+/// Rotates a loop to start with its longest computation (the first on a tie), so that the loops of
+/// all ranks start alike.
 fn rotated(mut body: Vec<LoopPhase>) -> Vec<LoopPhase> {
     let longest = body.iter().map(|p| p.work.mean).fold(0.0, f64::max);
     let first = body
@@ -143,7 +143,7 @@ pub(crate) fn brief(body: &[LoopPhase]) -> f64 {
     (TOGETHER_NS as f64).max(longest / TOGETHER_PART as f64)
 }
 
-/// Merges consecutive exchanges. There is at least one.
+/// Merges consecutive exchanges; `parts` is not empty.
 pub(crate) fn merged(parts: &[LoopPhase]) -> LoopPhase {
     let mut all = parts[0].clone();
     for part in &parts[1..] {
@@ -164,7 +164,7 @@ pub(crate) fn merged(parts: &[LoopPhase]) -> LoopPhase {
     all
 }
 
-/// Merges exchanges that only the order of their calls separates.
+/// Merges exchanges that only brief computation separates.
 pub(crate) fn together(body: Vec<LoopPhase>) -> Vec<LoopPhase> {
     let limit = brief(&body);
     let exchanges = |p: &LoopPhase| matches!(p.what, What::Exchange { .. });

@@ -1,27 +1,27 @@
-//! Who exchanges with whom: lines, planes and cuboids that fit the peers of all ranks.
+//! Which ranks exchange messages: lines, planes and cuboids that fit the peers of all ranks.
 //!
-//! Along an axis of one rank, a rank of a periodic program may or may not send to itself. If it
-//! does, a line is a plane and a plane a cuboid. Along an axis of two, both neighbours are the same
-//! rank, to which it may send once or twice.
+//! Along an axis of one rank, the ranks of a periodic program may or may not send to themselves. If
+//! they do, a line is a plane and a plane is a cuboid. Along an axis of two, both neighbours are
+//! the same rank, which may get one message or two.
 
 use crate::looped::LoopPhase;
 use crate::pattern::{NoPattern, PhaseKindOfRun};
 use crate::phases::What;
 use idlewave_simulate::{Shape, Stencil};
 
-/// Most neighbours looked for per axis and side: on a line, and in a plane or cuboid.
+/// At most this many neighbours are tried per axis and side: on a line, and in a plane or cuboid.
 const REACH_LINE: u32 = 4;
 const REACH_GRID: u32 = 2;
-/// Computation while messages are in flight counts as overlap from this length on, and from this
-/// part of the longest computation on.
+/// Computation while messages are in flight counts as overlap if it takes at least `OVERLAP_NS` and
+/// at least 1 / `OVERLAP_PART` of the longest computation.
 const OVERLAP_NS: f64 = 1_000.0;
 const OVERLAP_PART: f64 = 20.0;
 
-/// Whom a rank exchanges messages with.
+/// The ranks that a rank exchanges messages with.
 struct Peers {
-    /// Whom it sends to, and receives from, ascending, without itself.
+    /// The ranks it sends to and the ranks it receives from, each ascending and without itself.
     others: [Vec<usize>; 2],
-    /// Messages to itself.
+    /// Number of messages to itself.
     to_itself: usize,
 }
 
@@ -44,8 +44,8 @@ impl Peers {
         }
     }
 
-    /// Whether these are the neighbours of a stencil; `once`: two neighbours that are the same rank
-    /// count once.
+    /// Whether these are the rank's neighbours in a stencil. With `once`, two neighbours that are
+    /// the same rank count once.
     fn fit(&self, rank: usize, stencil: &Stencil, once: bool) -> bool {
         let fits = |own: &[usize], mut list: Vec<usize>| {
             list.sort_unstable();
@@ -63,7 +63,7 @@ impl Peers {
 pub(crate) struct Exchanged {
     /// `None` if ranks send only to themselves, which costs nothing.
     pub kind: Option<PhaseKindOfRun>,
-    /// Differences that were ignored, and what else would fit.
+    /// Ignored differences, and other stencils that would fit.
     pub notes: Vec<String>,
 }
 
@@ -155,8 +155,8 @@ fn has_pairs(stencil: &Stencil) -> bool {
     stencil.periodic && !stencil.one_sided && [x, y, z].contains(&2)
 }
 
-/// Adds an axis of one rank for each set of messages that ranks send to themselves; `None` if these
-/// do not fit.
+/// Adds an axis of one rank for each set of messages that ranks send to themselves; `None` if the
+/// messages do not fit.
 fn with_itself(stencil: Stencil, peers: &[Peers]) -> Option<Stencil> {
     let count = peers.first()?.to_itself;
     if peers.iter().any(|p| p.to_itself != count) {
@@ -175,7 +175,7 @@ fn with_itself(stencil: Stencil, peers: &[Peers]) -> Option<Stencil> {
     shape.map(|shape| Stencil { shape, ..stencil })
 }
 
-/// Ranks in words, each with how often it occurs.
+/// Ranks in words, each with its count if it occurs more than once.
 fn counted(ranks: &[usize]) -> String {
     let parts = ranks.chunk_by(|a, b| a == b);
     let one = |same: &[usize]| match same.len() {
@@ -253,7 +253,7 @@ pub(crate) fn described(stencil: &Stencil) -> String {
     format!("{shape}, {ends}, {sides}, reach {}", stencil.reach)
 }
 
-/// The peers as an expression of the rank, if it is a simple one.
+/// The peers as an expression of the rank, if there is a simple one.
 fn as_expression(peers: &[Peers]) -> String {
     let ranks = peers.len();
     let all = |f: &dyn Fn(usize) -> usize| {

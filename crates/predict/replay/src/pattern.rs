@@ -1,4 +1,4 @@
-//! What all ranks have in common: one loop, with peers that follow from the rank.
+//! What all ranks have in common: one loop, whose peers follow from the rank.
 
 use crate::looped::Times;
 use idlewave_simulate::Stencil;
@@ -10,14 +10,14 @@ use std::fmt;
 pub struct PatternOfRun {
     /// Number of ranks.
     pub ranks: u32,
-    /// Iterations that all ranks did.
+    /// Iterations that every rank completed.
     pub steps: u64,
     /// One iteration.
     pub phases: Vec<PhaseOfRun>,
     /// How long the loop took the slowest rank in the run, from the start of its first call to the
     /// end of its last, in nanoseconds.
     pub span_ns: u64,
-    /// Differences that were ignored, and what else would fit, in words.
+    /// Ignored differences, and other stencils that would fit, in words.
     pub notes: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ pub struct PhaseOfRun {
 pub enum PhaseKindOfRun {
     /// Messages between neighbours.
     Exchange {
-        /// Who is a neighbour.
+        /// Which ranks are neighbours.
         stencil: Stencil,
         /// The longest message.
         bytes: u64,
@@ -50,7 +50,7 @@ pub enum PhaseKindOfRun {
     Collective {
         /// The operation.
         operation: Collective,
-        /// Bytes of each rank.
+        /// Bytes per rank; for an all-to-all, per pair of ranks.
         bytes: u64,
     },
 }
@@ -60,7 +60,7 @@ pub enum PhaseKindOfRun {
 pub struct NoPattern {
     /// The rank.
     pub rank: u32,
-    /// Row of the table `calls`, if it is one call.
+    /// Row of the table `calls`, if a single call differs.
     pub call: Option<u32>,
     /// What differs.
     pub reason: String,

@@ -7,8 +7,7 @@ use idlewave_simulate::collectives::Kind;
 /// What a phase does, without its times. Equal values are the same thing done again.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum What {
-    /// From the first message posted until all are completed: peers and bytes, in the order in
-    /// which they were posted.
+    /// From the first post until all messages are completed: peers and bytes, in posting order.
     Exchange {
         sends: Vec<(u32, u64)>,
         receives: Vec<(u32, u64)>,

@@ -1,9 +1,10 @@
 //! A recorded program as a schedule of single operations.
 //!
-//! Each thread keeps the order of its calls. A message begins where it was posted and is waited for
-//! where it was completed. Each (communicator, tag) has its own tag in the schedule, and so have
-//! the collectives of each communicator. Between two ranks, messages of one tag keep their order on
-//! both sides, so every receive gets what it got in the run, even one from any source.
+//! Each thread keeps the order of its calls. A message starts where it was posted, and its thread
+//! waits for it where it was completed. Each (communicator, tag) pair has its own tag in the
+//! schedule, and so do the collectives of each communicator. Between two ranks, messages of one tag
+//! keep their order on both sides, so every receive gets what it got in the run, even a receive
+//! from any source.
 
 use crate::ReplayError;
 use crate::script::{Activity, RankScript, Script, Taken};
@@ -21,9 +22,9 @@ pub struct ReplayOptions {
     pub taken: Taken,
     /// How collectives are resolved.
     pub algorithms: Algorithms,
-    /// The excess of a call over messages of these costs, once those that it waited for had
-    /// arrived, counts as work after it: every call then ends when it did in the run. `None` leaves
-    /// the excess out: messages alone decide how long calls take.
+    /// The time that a call took beyond messages of these costs, counted from when those it waited
+    /// for had arrived, becomes work after the call: every call then ends when it did in the run.
+    /// `None` leaves it out: messages alone decide how long calls take.
     pub excess_over: Option<Parameters>,
 }
 
@@ -32,23 +33,24 @@ pub struct ReplayOptions {
 pub struct Replay {
     /// What every rank does.
     pub schedule: Schedule,
-    /// When each rank ended in the run, in nanoseconds from when the first one left MPI_Init: where
-    /// it entered MPI_Finalize, or its last call ended.
+    /// When each rank ended in the run, in nanoseconds from when the first one left MPI_Init: when
+    /// it entered MPI_Finalize, or when its last call ended.
     pub measured_ns: Vec<u64>,
     /// How long each rank computes, in nanoseconds, without the excess of calls.
     pub work_ns: Vec<u64>,
-    /// Time taken from each rank while it computed, in nanoseconds; it is not work in the schedule.
+    /// Time taken from each rank while it computed, in nanoseconds; the schedule does not count it
+    /// as work.
     pub taken_ns: Vec<u64>,
-    /// CPUs of each rank in the schedule: its threads that called MPI, at most 256.
+    /// CPUs of each rank in the schedule: the most threads of a rank that called MPI, at most 256.
     pub cpus_per_rank: u32,
-    /// What is in the run and not in the schedule, and what that means.
+    /// What is in the run but not in the schedule, and what that means.
     pub left_out: Ledger,
 }
 
 /// The schedule of a run's recorded program.
 ///
-/// Memory: what [`idlewave_explain::program`] needs of all ranks, the script of one rank (64 bytes
-/// per call and message end), and the schedule.
+/// Memory: what [`idlewave_explain::program`] needs for all ranks, the script of one rank (64 bytes
+/// per call and 36 per message end), and the schedule.
 ///
 /// # Errors
 /// Runs that cannot be read or have no recorded program, and schedules that are too large.

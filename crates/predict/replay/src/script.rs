@@ -1,14 +1,15 @@
 //! What every rank did, in order: computation between calls, messages posted and completed,
 //! collectives.
 //!
-//! Time zero is when the first rank left MPI_Init. A rank computes until it left its own, and ends
-//! where it entered MPI_Finalize, or with its last call. A call that neither sends nor completes a
-//! message, and is no collective that can be resolved, counts as computation. If requested, the
-//! excess of a call over the cost of its messages, once those that it waited for had arrived,
-//! counts as computation after it: every call then ends in the schedule when it did in the run.
+//! Time zero is when the first rank left MPI_Init. Each rank computes until it leaves its own
+//! MPI_Init, and ends when it enters MPI_Finalize or when its last call ends. A call that neither
+//! sends nor completes a message, and is not a collective that can be resolved, counts as
+//! computation. On request, the time that a call took beyond the cost of its messages, counted from
+//! when those it waited for had arrived, becomes computation after the call. Every call then ends
+//! in the schedule when it did in the run.
 //!
-//! Memory: that of [`Recorded`], 14 bytes per end of a message, 4 per call, 48 per collective, and
-//! the script of one rank at a time, which is 64 bytes per call and 36 per message end of it.
+//! Memory: that of [`Recorded`], 14 bytes per message end, 4 per call, 48 per collective, and the
+//! script of one rank at a time: 64 bytes per call and 36 per message end of that rank.
 
 use crate::ReplayError;
 use idlewave_explain::Crowd;
@@ -26,8 +27,8 @@ use std::ops::Range;
 /// What becomes of the time that others took from a rank while it computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Taken {
-    /// It is not work; a noise model puts it back. Without the kernel's view nothing is known to be
-    /// taken, and all time counts as work.
+    /// It is not work; a noise model puts it back. Without the kernel's view, it is unknown what
+    /// was taken, and all time counts as work.
     #[default]
     Removed,
     /// It counts as work: the run as it was.
@@ -55,17 +56,17 @@ pub(crate) struct Played {
     /// Index into [`Script::members`].
     pub comm: u32,
     pub tag: u32,
-    /// When the one that members wait for arrived, nanoseconds of the run's clock: the last member,
-    /// or the root.
+    /// When the member that the others wait for (the last one, or the root) arrived, nanoseconds of
+    /// the run's clock.
     released: u64,
 }
 
 /// A call that communicates, with the computation before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Activity {
-    /// Which thread of its rank.
+    /// Thread number within its rank.
     pub lane: u8,
-    /// Computation on that thread since the previous one, nanoseconds.
+    /// Computation on that thread since the previous activity, nanoseconds.
     pub work: u64,
     /// Start and end of the call, nanoseconds from time zero.
     pub span: (u64, u64),
@@ -91,7 +92,7 @@ pub(crate) struct RankScript {
     pub rest: Vec<u64>,
     /// When it ended, nanoseconds from time zero.
     pub end: u64,
-    /// All of its work, nanoseconds.
+    /// Its total work, nanoseconds.
     pub worked: u64,
     /// Time taken from it while it computed, nanoseconds.
     pub taken: u64,
@@ -105,7 +106,7 @@ pub(crate) struct Script {
     pub ranks: u32,
     pub left_out: Ledger,
     pub collectives: Vec<Played>,
-    /// Members of each communicator in their order.
+    /// Members of each communicator, in its order.
     pub members: Vec<Vec<u32>>,
     /// What others took from each lane; empty where the kernel was not traced.
     charges: Vec<Vec<Charge>>,
@@ -119,7 +120,8 @@ pub(crate) struct Script {
     tags: Vec<u32>,
     origin: u64,
     pub taken: Taken,
-    /// The costs over which the excess of calls is taken, and how collectives are resolved for it.
+    /// The costs that the excess of calls is measured against, and how collectives are resolved for
+    /// that.
     pub excess_over: Option<(Parameters, Algorithms)>,
 }
 
@@ -174,13 +176,13 @@ impl Script {
         Ok(script)
     }
 
-    /// What a collective of the program is played as; `None` if it is not resolved.
+    /// How a collective of the program is played; `None` if it is not resolved.
     pub fn collective_of(&self, instance: usize) -> Option<&Played> {
         let id = (*self.of_instance.get(instance)?)?;
         self.collectives.get(id as usize)
     }
 
-    /// The calls that posted and completed an end of a message.
+    /// The calls that posted and completed a message end.
     fn places(&self, pair: u32, receives: bool) -> Option<(Place, Option<Place>)> {
         let (program, matched) = (&self.recorded.program, &self.recorded.matched);
         let (s, r) = matched.pairs[pair as usize];
@@ -198,7 +200,7 @@ impl Script {
         if receives && completed.is_none() {
             return None;
         }
-        // A probe right before it already waited for the message.
+        // A probe right before the receive already waited for the message.
         let own = (end.lane, posted);
         let probe = posted.checked_sub(1).filter(|&before| {
             let name = program.name(program.call(end.lane, before));
@@ -210,7 +212,7 @@ impl Script {
         })
     }
 
-    /// Lists the ends of each rank; returns the number of tags.
+    /// Lists the message ends of each rank; returns the number of tags.
     fn find_ends(&mut self) -> u32 {
         let mut channels: BTreeMap<(u32, i32), u32> = BTreeMap::new();
         let pairs = self.recorded.matched.pairs.len() as u32;
@@ -319,7 +321,7 @@ impl Script {
         Ok(())
     }
 
-    /// The most that any member sent and received, for each instance.
+    /// The most bytes that any member sent and received, for each instance.
     fn sizes(&self, run: &RunReader) -> Result<Vec<(u64, u64)>, ReplayError> {
         let program = &self.recorded.program;
         let mut of_row: Vec<u32> = Vec::new();
@@ -351,7 +353,7 @@ impl Script {
         Ok(sizes)
     }
 
-    /// Work in a stretch of a lane, and what was taken in it.
+    /// Work in a stretch of a lane, and the time taken from it.
     fn work(&self, lane: u32, begin: u64, end: u64) -> (u64, u64) {
         let length = end.saturating_sub(begin);
         match (self.taken, self.charges.get(lane as usize)) {
@@ -386,8 +388,8 @@ impl Script {
             out.taken += taken;
             thread.until = call.end.max(self.origin);
             if is_life(&self.recorded, call, "MPI_Init") {
-                // From when the first rank left MPI_Init until this one did, whatever it did
-                // meanwhile.
+                // The time from when the first rank left MPI_Init until this one did, whatever it
+                // did meanwhile.
                 (thread.work, out.taken) = (call.end - self.origin.min(call.end), 0);
                 continue;
             }
@@ -439,7 +441,7 @@ impl Script {
         out
     }
 
-    /// By how much a call ended later than it had to.
+    /// How much later a call ended than it had to.
     fn excess(
         &self,
         call: &Call,
@@ -511,7 +513,7 @@ impl Script {
             };
             found.push((posted, completed, post));
         }
-        // Stable: ends of one call stay in the order of their rows.
+        // Stable sort: the ends of one call stay in row order.
         found.sort_by_key(|f| f.0);
         let (mut posted, mut completed) = (Vec::new(), Vec::new());
         for (index, (by, at, post)) in found.into_iter().enumerate() {

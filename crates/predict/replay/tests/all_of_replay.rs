@@ -1,4 +1,4 @@
-//! Tests of this crate as one program, which is built faster than many.
+//! All tests of this crate as one program, which builds faster than many.
 
 #![allow(clippy::unwrap_used)]
 

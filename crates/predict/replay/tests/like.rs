@@ -19,14 +19,15 @@ fn a_run_with_known_costs_is_predicted_as_it_was() {
     meet(&mut world);
     let found = of(&world.made, &options());
     for (predicted, measured) in found.as_recorded.finish_ns.iter().zip(&found.measured_ns) {
-        // Off by less than a message per step: when a message that came before its receive costs
-        // its overhead is unknown.
+        // Off by less than a message per step: it is unknown when a message that came before its
+        // receive costs its overhead.
         assert!(
             predicted.abs_diff(*measured) <= STEPS * LATENCY / 2,
             "{predicted} {measured}"
         );
     }
-    // With calls as long as messages cost: each message is off by as much as the two models differ.
+    // With calls that take only what their messages cost, each message is off by the difference
+    // between the two models.
     for (predicted, measured) in found.kept.finish_ns.iter().zip(&found.measured_ns) {
         assert!(
             predicted.abs_diff(*measured) <= STEPS * 4 * LATENCY,
@@ -104,8 +105,8 @@ fn noise_that_is_put_back_costs_what_it_takes() {
 #[test]
 fn what_a_message_costs_is_read_off_those_that_were_waited_for() {
     let mut made = Made::new(2);
-    // A message of n bytes takes 900 + 0.5 (n - 1), and a send costs 200. One message is late by
-    // far, and one was there before its receiver.
+    // A message of n bytes takes 900 + 0.5 (n - 1), and a send costs 200. One message is very late,
+    // and one arrived before its receiver.
     for (i, bytes) in [1_u64, 1, 9, 129, 1_025, 1_025, 65_537]
         .into_iter()
         .enumerate()
@@ -151,8 +152,8 @@ fn what_a_message_costs_is_read_off_those_that_were_waited_for() {
     assert_eq!(found.parameters.overhead_per_byte, PerByte::ZERO);
 }
 
-/// A message of `bytes` that is sent at `at` and takes `took`. Its receiver comes that much later,
-/// or already waits if `None`.
+/// A message of `bytes` that is sent at `at` and takes `took`. `comes` is how long after the send
+/// its receiver comes; with `None`, it already waits.
 fn message_of(made: &mut Made, at: u64, bytes: u64, took: u64, comes: Option<u64>) {
     made.call("MPI_Send", 0, (at, at + 200));
     made.transfer(true, 0, Some(1), 0, 1, bytes, at, Some((at, at + 200)));
@@ -169,7 +170,7 @@ fn cost_of(found: &MessageCosts, bytes: u64) -> u64 {
 
 #[test]
 fn no_message_costs_more_than_one_was_seen_to_take() {
-    // A receiver waited for 8 and 16 bytes only, and the 30 ns between these say nothing about
+    // A receiver waited only for 8 and 16 bytes, and the 30 ns between the two say nothing about
     // 56,000.
     let mut made = Made::new(2);
     message_of(&mut made, 200 * US, 8, 1_000, None);
@@ -224,12 +225,12 @@ fn collectives_of_many_bytes_have_a_cost_per_byte() {
         found.doubts.iter().any(|d| d.contains("latency")),
         "{found:?}"
     );
-    // The first member to leave bounds it: no call was shorter.
+    // The first member to leave bounds the cost: no call was shorter.
     let members = [(0, 2_500 * US, 2_900 * US), (1, 2_500 * US, 3_500 * US)];
     made.collective_of("MPI_Alltoall", 0, None, &members, 2_000_000);
     let found = message_costs(&made.write().open()).unwrap();
     assert_eq!(cost_of(&found, 1_000_000), 400 * US);
-    // A reduction of 8 bytes takes 2 us and tells the latency.
+    // A reduction of 8 bytes takes 2 us and shows the latency.
     made.collective(
         "MPI_Reduce",
         0,
@@ -310,8 +311,7 @@ fn the_error_of_the_clocks_is_told_and_in_the_interval() {
     assert_eq!(found.clock_error.get(), 300);
     assert_eq!(found.shortest.interval, None);
     assert_eq!(found.per_byte, None);
-    // Three classes of lengths have a scatter; exactly on a line, only the error of the clocks is
-    // left.
+    // Three length classes have a scatter; exactly on a line, only the clock error is left.
     for (i, bytes) in [(1, 16), (2, 256)] {
         let at = i * 100 * US;
         made.transfer(true, 0, Some(1), 0, 7, bytes, at, Some((at, at + US)));
@@ -376,7 +376,7 @@ fn the_loops_of_a_series_are_predicted_by_the_run_with_fewest_ranks() {
         assert!(percent.abs() < 0.06, "{ranks}: {percent}");
     }
     assert_eq!(rows[2], None, "a run without a loop");
-    // As many steps as the run itself had, not the smallest one.
+    // The prediction has as many steps as the run itself, not as the smallest one.
     let mut longer = ring(8, &[1, -1]);
     longer.compute_all(WORK);
     longer.exchange(&[1, -1]);
@@ -401,7 +401,7 @@ fn the_loops_of_a_series_are_predicted_by_the_run_with_fewest_ranks() {
     )
     .unwrap();
     assert_eq!(rows, [None, None]);
-    // Noise of a tenth makes steps longer by at least that.
+    // Noise that takes a tenth of the time makes steps longer by at least that.
     let noise = NoiseOfRun {
         model: noise(),
         seed: 1,

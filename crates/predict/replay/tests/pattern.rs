@@ -1,4 +1,4 @@
-//! The loop of a run, and the same on other numbers of ranks.
+//! The loop of a run, and the same loop at other rank counts.
 
 #![allow(clippy::unwrap_used)]
 
@@ -49,7 +49,7 @@ fn the_loop_of_all_ranks_is_found_and_stretched() {
             }
         );
         for times in &exchange.work {
-            // The calls that post receives are work.
+            // The calls that post receives count as work.
             assert!(
                 (times.mean - WORK as f64).abs() <= 2.0 * CALL as f64,
                 "{times:?}"
@@ -60,11 +60,12 @@ fn the_loop_of_all_ranks_is_found_and_stretched() {
         let [six, more] = &found.extrapolated[..] else {
             panic!("{:?}", found.extrapolated);
         };
-        // The run itself: two works, an exchange of one message after the other, three rounds.
+        // The run itself: two computations, an exchange with one message after the other, three
+        // rounds.
         let percent = (six.quiet.step_ns() / (pattern.span_ns as f64 / STEPS as f64) - 1.0).abs();
         assert!(percent < 0.06, "{percent}");
-        // 24 ranks need two rounds more than 6: recursive doubling takes four against two, and
-        // folding in and out one each in both.
+        // 24 ranks need two rounds more than 6: recursive doubling takes four instead of two, and
+        // folding in and out takes one each in both cases.
         let rounds = more.quiet.step_ns() - six.quiet.step_ns();
         assert!((0.0..=3.0 * LATENCY as f64).contains(&rounds), "{rounds}");
         assert!(six.noisy.is_empty());
@@ -160,7 +161,7 @@ fn lengths_of_collectives_follow_what_they_do() {
     }
     let on = |ranks, scaling| lengths_on(&made, ranks, scaling);
     assert_eq!(on(2, Scaling::Strong).0, [1_000_000, 4, 800]);
-    // Each of 64 ranks gets a 64th of a rank's 2 MB; if all share what two had, a 32nd of that.
+    // Each of 64 ranks gets a 64th of a rank's 2 MB; under strong scaling, a 32nd of that.
     let (weak, said) = on(64, Scaling::Weak);
     assert_eq!(weak, [31_250, 4, 800]);
     assert!(
@@ -177,7 +178,7 @@ fn lengths_of_collectives_follow_what_they_do() {
 
 #[test]
 fn faces_shrink_with_the_part_of_a_rank_if_all_share_the_work() {
-    // A torus of 4 x 3. On 48 ranks, 8 x 6, each rank has half of both sides.
+    // A torus of 4 x 3. On 48 ranks it is 8 x 6, and both sides of a rank's part are halved.
     let torus = blocking_program(12, |r| {
         let (x, y) = (r % 4, r / 4);
         vec![
@@ -191,7 +192,7 @@ fn faces_shrink_with_the_part_of_a_rank_if_all_share_the_work() {
     let (strong, said) = lengths_on(&torus, 48, Scaling::Strong);
     assert_eq!(strong, [400, 0]);
     assert!(said.contains("400"), "{said}");
-    // Slabs have the faces of the whole.
+    // Slabs have the same faces as the whole.
     let line = ring(4, &[1, -1]).made;
     let (strong, said) = lengths_on(&line, 64, Scaling::Strong);
     assert_eq!(
@@ -372,8 +373,8 @@ fn computation_while_messages_travel_is_seen_and_so_are_lengths_that_differ() {
     assert!((98.0e3..101.0e3).contains(&step), "{step}");
 }
 
-/// A face to and from each of two neighbours along an axis by blocking sends, a microsecond in all;
-/// `neighbours` has one entry per rank.
+/// Each rank exchanges a face with each of two neighbours along an axis, with blocking sends, in a
+/// microsecond; `neighbours` has one entry per rank.
 fn faces(made: &mut Made, begin: u64, neighbours: &[[u32; 2]], bytes: u64) {
     for (rank, &[below, above]) in (0..).zip(neighbours) {
         let wait = (begin + 800, begin + 900);
@@ -402,8 +403,8 @@ fn faces(made: &mut Made, begin: u64, neighbours: &[[u32; 2]], bytes: u64) {
 
 #[test]
 fn a_periodic_cuboid_with_sides_of_one_and_two_ranks_is_a_cuboid() {
-    // 1 x 2 x 2, axis after axis as in NAS MG, with messages to itself along the axis of one rank.
-    // Brief computation separates two levels.
+    // 1 x 2 x 2, axis after axis as in NAS MG, where each rank sends to itself along the axis of
+    // one rank. Only brief computation lies between levels.
     let mut made = Made::new(4);
     for step in 0..STEPS {
         let mut at = 1_000 * US * (step + 1);

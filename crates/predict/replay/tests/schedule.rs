@@ -84,7 +84,7 @@ fn a_message_is_the_schedule_of_the_picture() {
 fn what_others_took_from_a_computation_is_work_or_is_not() {
     let mut made = Made::new(2);
     made.strike(1, (30 * US, 45 * US), 0);
-    // In a call it is none of the schedule's business.
+    // Time taken within a call does not concern the schedule.
     made.strike(0, (25 * US, 35 * US), 0);
     made.message(1, 0, (50 * US, 51 * US), (20 * US, 92 * US));
     let removed = of(&made);
@@ -118,13 +118,13 @@ fn with_what_calls_took_too_long_every_rank_ends_when_it_did() {
     };
     let replay = with(&made, &options);
     assert_eq!(replay.measured_ns, [2_061 * US + 10; 2]);
-    // Off by at most a message: those that came before they were waited for cost less than the
-    // costs behind the excess.
+    // Off by at most one message: messages that came before they were waited for cost less than the
+    // excess assumes.
     let found = finish(&replay);
     for (found, measured) in found.iter().zip(&replay.measured_ns) {
         assert!(found.abs_diff(*measured) <= 2 * US, "{found} {measured}");
     }
-    // Without it the calls take what messages cost.
+    // Without the excess, calls take what their messages cost.
     let short = finish(&with(
         &made,
         &ReplayOptions {
@@ -390,9 +390,9 @@ fn a_run_without_calls_is_refused_by_name() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Messages at random, received in another order than sent. Between two ranks, the n-th send of
-    /// a tag meets the n-th receive, and these are the messages of the analysis. The schedule
-    /// finishes.
+    /// Random messages, received in a different order than sent. Between two ranks, the n-th send
+    /// of a tag matches the n-th receive, and these are the messages that the analysis finds. The
+    /// schedule finishes.
     #[test]
     fn who_receives_what_is_as_in_the_run(
         wanted in proptest::collection::vec((0u32..4, 0u32..4, 0i32..3, 0u32..2, any::<bool>(), any::<u16>()), 1..40),

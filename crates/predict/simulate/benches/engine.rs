@@ -1,4 +1,5 @@
-//! Rank-steps and events per second: `cargo bench -p idlewave-simulate --bench engine`. One thread, but for `*_all_threads`.
+//! Rank-steps and events per second: `cargo bench -p idlewave-simulate --bench engine`. One thread,
+//! except for `*_all_threads`.
 //! Memory per rank: `cargo run --release -p idlewave-simulate --example lockstep -- 10000000 64 0.01 0`.
 
 use divan::counter::ItemsCount;
@@ -24,7 +25,7 @@ fn main() {
     divan::main();
 }
 
-/// Ranks that all wait for all, in steps of 20 us with two events in a hundred rank-steps.
+/// All ranks wait for all, in steps of 20 us with two events per hundred rank-steps.
 #[divan::bench(args = [1_024u32, 65_536], sample_count = 11, sample_size = 1)]
 fn barrier_rank_steps(bencher: divan::Bencher, ranks: u32) {
     let barrier = Phase::Collective {
@@ -70,7 +71,7 @@ fn barrier_rank_steps(bencher: divan::Bencher, ranks: u32) {
         .bench(|| answer(&question, &effort, &stop, &|_, _| {}));
 }
 
-/// Events on the wall clock: so many per step of 21 microseconds.
+/// Events on the wall clock: `per_step` of them per step of 21 microseconds.
 fn wall_clock(per_step: f64) -> Noise {
     let model = NoiseModel {
         sources: vec![Source::task(
@@ -96,7 +97,7 @@ fn lockstep(bencher: divan::Bencher, shape: Shape, per_step: f64, threads: usize
         .num_threads(threads)
         .build()
         .expect("threads can be started");
-    // A run that goes on: every sample takes its next steps.
+    // The run continues: every sample takes its next steps.
     bencher
         .counter(ItemsCount::new(ranks * steps))
         .bench_local(|| pool.install(|| lockstep.advance(steps)));

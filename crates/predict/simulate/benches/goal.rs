@@ -14,7 +14,7 @@ fn main() {
 
 const STEPS: u32 = 100;
 
-/// Work, two messages out, two messages in, on a ring; work of `spread` ns more or less.
+/// Work, two messages out, two messages in, on a ring; work varies by up to `spread` ns.
 fn exchange(ranks: u32, steps: u32, spread: u32) -> Schedule {
     let made = || {
         let mut builder = ScheduleBuilder::new(ranks)?;
@@ -79,7 +79,7 @@ fn build(bencher: divan::Bencher) {
 fn read(bencher: divan::Bencher, form: &str) {
     let schedule = exchange(1_024, STEPS, 20_000);
     let mut bytes = Vec::new();
-    // A Vec takes everything.
+    // Writing to a Vec cannot fail.
     let _ = match form {
         "text" => schedule.write_text(&mut bytes),
         _ => schedule.write_binary(&mut bytes),

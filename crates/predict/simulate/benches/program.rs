@@ -1,13 +1,16 @@
 //! Events per second and memory of the LogGOPS engine on programs: `cargo bench -p idlewave-simulate --bench program`. One thread.
 //!
-//! An event is an operation or a message. Work differs from rank to rank and step to step, so that ranks drift apart as in a
-//! real program. The columns of memory say what was allocated at most at a time; nothing is allocated for an event alone.
+//! An event is an operation or a message. Work differs from rank to rank and step to step, so that
+//! ranks drift apart as in a real program. The memory columns show the peak allocation; single
+//! events allocate nothing.
 //!
-//! What an event must cost at least, in memory that is touched: a step of the exchange has 5 operations and 2 messages, 7
-//! events. Each is written to the queue and read from it, 2 x 16 bytes, and once more where its bucket is spread; its operation is written and read, 2 x 32
-//! bytes; of its rank 24 bytes of clocks, 16 of lists, 12 of state and its slots. Together about 130 bytes for an event,
-//! in the second cache for 16,384 ranks (about 5 MB in flight), so about 10 ns at 16 bytes per ns, to which come the instructions: some 100 for
-//! an event with its matching and its place in the queue, 25 ns at 2 per cycle and 2 GHz.
+//! Lower bound on the cost of an event, from the memory that it touches: a step of the exchange has
+//! 5 operations and 2 messages, 7 events. Each event is written to the queue and read from it, 2 x
+//! 16 bytes, and once more when its bucket is spread; its operation is written and read, 2 x 32
+//! bytes; its rank has 24 bytes of clocks, 16 of lists, 12 of state and its slots. That is about
+//! 130 bytes per event, in the second-level cache for 16,384 ranks (about 5 MB in flight), so about
+//! 10 ns at 16 bytes per ns. On top come some 100 instructions per event, with its matching and its
+//! place in the queue: 25 ns at 2 per cycle and 2 GHz.
 
 use divan::AllocProfiler;
 use divan::counter::ItemsCount;
@@ -22,7 +25,7 @@ fn main() {
     divan::main();
 }
 
-/// What this runs on.
+/// The machine that this runs on.
 fn machine() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = text
@@ -50,7 +53,7 @@ const EXCHANGE: &str = "program 1
       }
     }";
 
-/// Work, and as many rounds as the number of ranks has digits in binary.
+/// Work, then a round for each binary digit of the rank numbers.
 const DISSEMINATION: &str = "program 1
     param steps = 2
     loop step steps {
@@ -63,7 +66,7 @@ const DISSEMINATION: &str = "program 1
       }
     }";
 
-/// Everybody sends to everybody at once.
+/// Every rank sends to every other one, all at once.
 const ALLTOALL: &str = "program 1
     together {
       loop far ranks - 1 {

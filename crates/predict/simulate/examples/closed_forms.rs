@@ -1,4 +1,5 @@
-//! The engines beside the closed forms of the literature, on systems so large that what is left is their own error.
+//! The engines against closed forms from the literature, on systems so large that only the engines'
+//! own error is left.
 //!
 //! `cargo run --release -p idlewave-simulate --example closed_forms`: a minute.
 
@@ -29,9 +30,11 @@ fn ring(ranks: usize, one_sided: bool) -> Stencil {
     }
 }
 
-/// Mean step beyond the work in lengths of an event, and half of its interval, where rare events of fixed length strike.
+/// Mean step beyond the work under rare events of fixed length, and the half-width of its interval,
+/// both in lengths of an event.
 fn rare(stencil: Stencil, per_step: f64, steps: u64) -> Result<(f64, f64), Box<dyn Error>> {
-    // Long work and short events: hardly any event falls into a wait, which the law does not know of.
+    // Long work and short events: hardly any event falls into a wait, for which the law does not
+    // account.
     let (work, length) = (100_000_000_u64, 10_000_u64);
     let rate_per_s = per_step * 1e9 / work as f64;
     let arrivals = Arrivals::Poisson { rate_per_s };
@@ -47,7 +50,8 @@ fn rare(stencil: Stencil, per_step: f64, steps: u64) -> Result<(f64, f64), Box<d
     Ok((extra, step.half_width_ns / length as f64))
 }
 
-/// The same, of a barrier of so many ranks by exposure, with events of these lengths.
+/// The same, in nanoseconds, for a barrier of `ranks` ranks, with noise by exposure and events of
+/// these lengths.
 fn barrier(ranks: u32, q: f64, lengths: &[u64]) -> Result<(f64, f64), Box<dyn Error>> {
     let work = 100_000;
     let barrier = Phase::Collective {
@@ -90,8 +94,9 @@ fn barrier(ranks: u32, q: f64, lengths: &[u64]) -> Result<(f64, f64), Box<dyn Er
     Ok((found.step_ns.mean - work as f64, half))
 }
 
-/// E max over ranks, each with Poisson(q) events whose sum is mostly one event of this law: 1 - exp(-q P(length > x)) to the
-/// power of the ranks, integrated over the lengths (in quantiles, as they are simulated).
+/// Expected maximum over ranks, each with Poisson(q) events whose sum is mostly a single event of
+/// this law: 1 - exp(-q P(length > x)) to the power of the ranks, integrated over the lengths (in
+/// quantiles, as they are simulated).
 fn single_hits(ranks: u32, q: f64, lengths: &[u64]) -> f64 {
     let mut sorted = lengths.to_vec();
     sorted.sort_unstable();
@@ -112,7 +117,8 @@ fn quantiles(law: impl Fn(f64) -> f64) -> Vec<u64> {
         .collect()
 }
 
-/// Mean step where every rank is delayed by an exponential time in every step and waits for one neighbour, in means.
+/// Mean step where every rank waits for one neighbour and is delayed by an exponential time in
+/// every step, and its half-width, both in units of the mean delay.
 fn exponential() -> Result<(f64, f64), Box<dyn Error>> {
     let (ranks, steps, mean) = (1_000_u32, 10_000_u64, 1e6);
     let mut config = LockstepConfig::new(ring(ranks as usize, true), 0, 0);

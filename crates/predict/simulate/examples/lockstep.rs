@@ -1,8 +1,9 @@
 //! Ranks in lockstep with noise, all their finish times written to a file: throughput and memory.
 //!
-//! `cargo run --release -p idlewave-simulate --example lockstep -- SIDES STEPS EVENTS_PER_RANK_STEP EVERY [FILE]`,
-//! for instance `100x100x100 1000 0.01 1 times.bin`. Every EVERY steps a row of unsigned 64-bit little-endian nanoseconds, one per rank,
-//! is written; 0: only the time is taken.
+//! `cargo run --release -p idlewave-simulate --example lockstep -- SIDES STEPS EVENTS_PER_RANK_STEP
+//! EVERY [FILE]`, for instance `100x100x100 1000 0.01 1 times.bin`. Every EVERY steps a row of
+//! unsigned 64-bit little-endian nanoseconds, one per rank, is written. With 0, the run is only
+//! timed.
 
 use idlewave_noise::{Arrivals, Lengths, Noise, NoiseModel, Source};
 use idlewave_simulate::lockstep::{Lockstep, LockstepConfig};

@@ -1,4 +1,4 @@
-//! Predicts from a model of noise and prints the curves: a look at speed and plausibility.
+//! Predicts from a model of noise and prints the curves: a quick check of speed and plausibility.
 //!
 //! `cargo run --release -p idlewave-simulate --example predict -- noise.toml 20us`
 

@@ -1,5 +1,5 @@
-//! How much is simulated for a point: a budget of work, not of time, so that every machine computes
-//! the same.
+//! How much is simulated for a point: the budget is work, not time, so every machine computes the
+//! same.
 
 use idlewave_noise::{Arrivals, NoiseModel, Scope};
 use idlewave_run::findings::Topology;
@@ -20,7 +20,8 @@ const GRAIN: f64 = 2e6;
 const LEAST_EFFORT: f64 = 0.005;
 /// A point may cost this many times its budget if fewer steps would not be meaningful.
 const AT_MOST: f64 = 14.0;
-/// A run is given up at this multiple of what it may cost: how long its steps are is an estimate.
+/// A run is abandoned at this multiple of what it may cost, as the length of its steps is an
+/// estimate.
 const GIVEN_UP: f64 = 2.0;
 /// Cost of an event, in rank-steps, in addition to the step that it falls into.
 const EVENT: f64 = 2.0;
@@ -39,9 +40,9 @@ fn least_steps(topology: Topology) -> f64 {
     }
 }
 
-/// Number of ranks simulated in place of `ranks`. On a ring or torus, ranks hear of each other only
-/// after as many steps as lie between them, so beyond some thousand ranks a longer run says more
-/// than a larger one. Where all wait for all, all ranks are simulated.
+/// Number of ranks simulated in place of `ranks`. On a ring or torus, ranks affect each other only
+/// after as many steps as their distance, so beyond some thousand ranks a longer run says more than
+/// a larger one. Where all wait for all, all ranks are simulated.
 pub(crate) fn stand_in(topology: Topology, ranks: u64) -> u64 {
     match topology {
         Topology::Ring1d => ranks.min(4096),
@@ -63,8 +64,8 @@ impl Budget {
         }
     }
 
-    /// Steps of each of `runs` runs of a point of a curve, where `events` strike a rank in each
-    /// run; `None` if even the least would cost too much.
+    /// Steps of each of `runs` runs of a point of a curve, where `events` events strike a rank per
+    /// step; `None` if even the fewest steps would cost too much.
     pub fn point(&self, topology: Topology, ranks: u64, runs: u32, events: f64) -> Option<u64> {
         self.steps(POINT, topology, ranks, runs, events)
     }
@@ -74,9 +75,9 @@ impl Budget {
         self.steps(GRAIN, topology, ranks, runs, events)
     }
 
-    /// Mean time, in nanoseconds, of the ranks of one of `runs` runs of a point of a curve at which
-    /// it is given up: `per_ns` events per nanosecond then cost a multiple of what the dearest point
-    /// may cost.
+    /// Mean time of the ranks, in nanoseconds, at which one of `runs` runs of a point of a curve is
+    /// abandoned: with `per_ns` events per nanosecond, it then costs a multiple of what the most
+    /// expensive point may cost.
     pub fn longest_point(&self, ranks: u64, runs: u32, per_ns: f64) -> f64 {
         self.longest(POINT, ranks, runs, per_ns)
     }
@@ -110,8 +111,8 @@ impl Budget {
     }
 }
 
-/// Least mean step of ranks that wait for each other, as a multiple of its work: what noise leaves
-/// of the busiest CPU is all that its rank has to compute on. Infinite if that is nothing.
+/// Lower bound on the mean step of ranks that wait for each other, as a multiple of its work: the
+/// rank on the busiest CPU computes only in the time that noise leaves. Infinite if that is none.
 pub(crate) fn stretched(model: &NoiseModel) -> f64 {
     let taken = model.busiest().map_or(0.0, |(_, share)| share);
     1.0 / (1.0 - taken).max(0.0)

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 const REPLICATIONS: u32 = 8;
 const REPLICATIONS_OF_MANY: u32 = 4;
 const MANY: u64 = 4096;
-/// Steps of the first look at a run; each further look has so many times as many.
+/// Steps of the first look at a run; each further look takes this many times as many.
 const LOOK: u64 = 8;
 /// The coarsest granularity of the curves over granularity, in nanoseconds.
 const COARSEST_NS: f64 = 1e8;
@@ -160,10 +160,10 @@ impl Curves<'_> {
     /// The steps that `afford` allows for a mean step, and that mean, in nanoseconds; `None` if it
     /// allows none.
     ///
-    /// The mean is that of ever longer looks: where noise takes most of a CPU, delays pile up, and
-    /// the first steps of a run say little about its later ones. The last look has at least an eighth
-    /// of the steps, and none has more. All together, in one replication each, they cost at most 8/7 of
-    /// one replication of the run.
+    /// The mean is taken from ever longer looks: where noise takes most of a CPU, delays pile up,
+    /// and the first steps of a run say little about its later ones. The last look has at least an
+    /// eighth of the run's steps, and none has more steps than the run. All looks together, with
+    /// one replication each, cost at most 8/7 of one replication of the run.
     fn affordable(
         &self,
         program: &Program,

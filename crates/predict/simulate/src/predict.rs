@@ -49,9 +49,9 @@ pub struct MeasuredRun {
 /// removed, against granularity, and for the measured runs.
 ///
 /// `effort` above 0 multiplies the budget of work, which is about 15 s of one core of 2023.
-/// `progress` is called on the calling thread with the share done, rising from 0 to 1: while the
-/// work runs, unless that thread belongs to a rayon pool, and in any case at the end. The work runs
-/// on the current rayon pool; the number of its threads changes no result.
+/// `progress` is called on the calling thread with the share done, from 0 to 1: always at the end,
+/// and while the work runs unless that thread belongs to a rayon pool. The work runs on the current
+/// rayon pool; the number of its threads changes no result.
 ///
 /// # Errors
 /// No work, an invalid model, more than [`MOST_REMOVED`] sources to remove, a measured run

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 /// A source is small if it takes less than this share of the time that all sources take.
 const SMALL: f64 = 0.01;
 
-/// The model with its small sources replaced by random ones of the same rate and lengths, which
-/// strike any CPU, and their numbers. For a million ranks they are then one stream of events
-/// instead of one each. Sources keep their numbers; those in `kept` are unchanged.
+/// The model with its small sources replaced by random ones of the same rate and lengths that
+/// strike any CPU, and the numbers of these sources. For a million ranks they are then one stream
+/// of events instead of one each. Sources keep their numbers; those in `kept` are unchanged.
 pub(crate) fn thinned(
     model: &NoiseModel,
     kept: &[(SourceKind, String, Vec<usize>)],

@@ -1,4 +1,4 @@
-//! Tests of this crate as one program, which is built faster than many.
+//! Tests of this crate as one binary, which builds faster than many.
 
 #![allow(clippy::unwrap_used)]
 

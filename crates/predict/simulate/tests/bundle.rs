@@ -165,7 +165,8 @@ fn what_is_there_already_stays() {
     assert!(RunReader::open(&empty).is_ok());
 }
 
-/// Page and summary say so first, and nothing about a machine, advice or measurements.
+/// Page and summary first say that the run is simulated, and say nothing about a machine, advice or
+/// measurements.
 #[test]
 fn page_and_summary_say_that_the_run_is_simulated() {
     let daemon = source(SourceKind::Task, "daemon & <co>", poisson(20.0), 400_000);

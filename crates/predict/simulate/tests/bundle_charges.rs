@@ -50,7 +50,7 @@ fn all_lateness_is_charged_to_the_only_source_there_is() {
     }
 }
 
-/// A long event among many short ones does not pass for a jump of the clock: in a simulated run
+/// A long event among many short ones is not mistaken for a jump of the clock: in a simulated run
 /// nothing is inferred.
 #[test]
 fn an_event_far_beyond_the_median_stays_its_source_s() {

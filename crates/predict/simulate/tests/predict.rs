@@ -270,8 +270,8 @@ fn what_cannot_be_predicted_is_refused() {
         &config,
     );
     assert_eq!(flood, SimulateError::TooManyEvents);
-    // Noise that leaves a CPU next to nothing: steps are far longer than their work, and so is what
-    // it would take to simulate them.
+    // Noise that leaves a CPU next to nothing: steps are far longer than their work, and too
+    // expensive to simulate.
     let hardly = source("hardly", 27_000.0, 36_500);
     let flood = refused(vec![hardly], Nanos::from_millis(5), &config);
     assert_eq!(flood, SimulateError::TooManyEvents);

@@ -370,7 +370,7 @@ proptest! {
         let Ok(bound) = program.bind(&bindings) else {
             return Ok(());
         };
-        // Numbers are mostly out of range; the rest mean the same to both.
+        // Most numbers are out of range; the others mean the same to both.
         if let Ok(schedule) = bound.expand(1_000) {
             let parameters = Parameters::default();
             let plain = goal::simulate(&schedule, &parameters);

@@ -1,7 +1,7 @@
 //! Least squares on relative errors: lines, two lines with a break, and saturating curves.
 //!
-//! Times and bandwidths span five powers of ten. With absolute errors only the longest messages
-//! would count; relative errors weigh every length the same.
+//! Times and bandwidths span five orders of magnitude. With absolute errors only the longest
+//! messages would count; relative errors weigh every length the same.
 
 /// `at + per * x`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,7 +23,8 @@ impl Line {
     }
 }
 
-/// The line with the least relative errors through points with y above 0; `None` without points.
+/// The line with the least squared relative errors through points with y above 0; `None` without
+/// points.
 pub fn line(points: &[(f64, f64)]) -> Option<Line> {
     if points.is_empty() {
         return None;
@@ -76,8 +77,8 @@ const LEAST_POINTS: usize = 3;
 /// Relative errors below this come from the clock and the machine, and justify no break.
 const NOISE: f64 = 0.02;
 
-/// Two lines if they explain enough more than one by Schwarz's criterion (G. Schwarz, "Estimating
-/// the dimension of a model", 1978). `points` by rising x.
+/// Two lines if Schwarz's criterion prefers them to one (G. Schwarz, "Estimating the dimension of a
+/// model", 1978). `points` must be sorted by x.
 pub fn pieces(points: &[(f64, f64)]) -> Option<Pieces> {
     let whole = line(points)?;
     let n = points.len() as f64;
@@ -119,7 +120,7 @@ pub fn pieces(points: &[(f64, f64)]) -> Option<Pieces> {
 pub struct Filling {
     /// Rate of a single flow.
     pub each: f64,
-    /// Largest total; at least this if `seen` is false.
+    /// Largest total; a lower bound if `seen` is false.
     pub full: f64,
     /// Whether the curve saturated.
     pub seen: bool,
@@ -128,8 +129,9 @@ pub struct Filling {
 /// A total this much below the sum of its flows is limited by a shared resource.
 const SEEN: f64 = 0.95;
 
-/// The curve with the least squares of logarithms through totals by rising numbers of flows; `None`
-/// without points. If the first point is already saturated, `each` is just a flow's share of it.
+/// The curve with the least squared logarithmic errors through totals, sorted by number of flows;
+/// `None` without points. If the first point is already saturated, `each` is just a flow's share of
+/// it.
 pub fn filling(totals: &[(f64, f64)]) -> Option<Filling> {
     let last = totals.last()?.0;
     let mean = |logs: &mut dyn Iterator<Item = f64>| {
@@ -202,7 +204,7 @@ mod tests {
         };
         let found = filling(&curve(10.0)).unwrap();
         assert!(found.seen && close(found.each, 4.0) && close(found.full, 10.0));
-        // Less than one flow could.
+        // The resource is slower than a single flow.
         let narrow = filling(&curve(3.0)).unwrap();
         assert!(narrow.seen && close(narrow.each, 3.0) && close(narrow.full, 3.0));
         let wide = filling(&curve(1e9)).unwrap();

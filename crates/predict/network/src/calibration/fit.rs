@@ -3,7 +3,7 @@
 //!
 //! The time of a point is the median of its repetitions, so disturbed ones do not count. Intervals
 //! are the middle 95 % of the results of [`Resampler::TIMES`] draws of whole rounds of measurements
-//! (B. Efron, R. Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13): points measured
+//! (B. Efron, R. Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13). Points measured
 //! in the same round are drawn together, as a disturbance affects all of them.
 
 use super::judge::{self, Deviations};
@@ -33,8 +33,8 @@ pub struct Calibration {
     pub stream_outside: Option<Quantity>,
     /// The same inside a node.
     pub stream_inside: Option<Quantity>,
-    /// Both directions of an adapter together over one of them; 2 if they are separate. `None` if
-    /// not measured.
+    /// Throughput of both directions of an adapter together over that of one direction; 2 if they
+    /// are separate. `None` if not measured.
     pub both_over_one: Option<Quantity>,
     /// Deviations of the model from the points.
     pub deviations: Deviations,
@@ -112,7 +112,7 @@ fn quantity(value: f64, mut draws: Vec<f64>) -> Quantity {
     Quantity::measured(value, low, high)
 }
 
-/// Both directions of an adapter together over one of them; at most 2.
+/// Throughput of both directions of an adapter together over that of one direction; at most 2.
 fn both_over_one(numbers: &Numbers) -> Option<f64> {
     let outside = numbers.outside.as_ref()?;
     Some((outside.both?.full / outside.filling?.full).min(2.0))
@@ -143,10 +143,11 @@ fn parameters(
     });
     set(&mut out.outside.bandwidth, &|n| Some(n.outside?.bandwidth));
     set(&mut out.memory, &|n| n.inside?.most());
-    // One way measures the sender's and the receiver's adapter together: the nodes are alike.
+    // One-way streams measure the sender's and the receiver's adapter together; nodes are
+    // identical.
     set(&mut out.adapter.out, &full);
     set(&mut out.adapter.into, &full);
-    // From one switch to three.
+    // Across leaves, messages pass three switches instead of one.
     set(&mut out.hop_ns, &|n| {
         let more = n.across? - n.outside?.ping_pong.short.at;
         Some(more.max(0.0) * 1e9 / 2.0)

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 const FAR: f64 = 1.5;
 /// A misfit above this is reported.
 const MUCH: f64 = 0.25;
-/// With fewer repetitions intervals are reported as too narrow.
+/// With fewer repetitions, a warning says that intervals are too narrow.
 const FEW: usize = 5;
 /// Pairs do not share fairly if the slowest takes this many times as long as the fastest.
 const UNFAIR: f64 = 1.5;
@@ -30,7 +30,7 @@ pub struct Deviations {
 }
 
 impl Deviations {
-    /// The misfit of parameters: assumed where nothing was measured, like the parameters.
+    /// The misfit for the parameter file: like the parameters, assumed where nothing was measured.
     pub(super) fn misfit(&self) -> Misfit {
         Misfit {
             short: self.short.unwrap_or(Misfit::ASSUMED.short),
@@ -40,8 +40,8 @@ impl Deviations {
     }
 }
 
-/// Root mean square residual of the points of a kind for which the model has a time; `None` without
-/// points.
+/// Root mean square residual of the points of a kind, as far as the model predicts their times;
+/// `None` without such points.
 fn deviation(points: &[PointFit], of_kind: impl Fn(&Probe) -> bool) -> Option<f64> {
     let residuals = points
         .iter()
@@ -87,7 +87,7 @@ pub fn warnings(samples: &CalibrationSamples, found: &Numbers, points: &[PointFi
     said.extend(unexplained(points));
     let seen = |f: Option<super::curves::Filling>| f.is_some_and(|f| f.seen);
     if let Some(outside) = &found.outside {
-        // One pair that saturates the link looks like a limit of the pair.
+        // If a single pair saturates the link, that looks like a per-pair limit.
         let several = seen(outside.filling);
         if !several && outside.filling.is_some() {
             said.push(
@@ -191,7 +191,7 @@ mod tests {
         ];
         let found = deviations(&points);
         let near = |found: Option<f64>, value: f64| (found.unwrap() - value).abs() < 1e-12;
-        // The root of the mean of 0.09 and 0.16.
+        // The square root of the mean of 0.09 and 0.16.
         assert!(near(found.short, 0.125_f64.sqrt()));
         assert!(near(found.inside, 0.7));
         assert!(near(found.outside, 0.2));

@@ -21,7 +21,7 @@ pub struct WayNumbers {
     pub bandwidth: f64,
     /// Bandwidth of one streaming pair, and of all together; `None` without streams.
     pub filling: Option<Filling>,
-    /// The same where both ranks send, both directions together.
+    /// The same if both ranks send: total of both directions.
     pub both: Option<Filling>,
 }
 
@@ -31,7 +31,7 @@ impl WayNumbers {
         self.ping_pong.short.at
     }
 
-    /// Bandwidth of one pair in one direction without sharing.
+    /// Bandwidth of one pair in one direction, without competing pairs.
     fn alone(&self, both_ways: bool) -> f64 {
         let one = self.filling.map_or(self.bandwidth, |f| f.each);
         let both = self.both.filter(|_| both_ways);
@@ -44,7 +44,7 @@ impl WayNumbers {
         full.map(|f| f.full).reduce(f64::max)
     }
 
-    /// Share of each of `flows` in one direction. What never saturated does not limit.
+    /// Share of each of `flows` in one direction. A resource that never saturated sets no limit.
     fn shared(&self, flows: f64, both_ways: bool) -> f64 {
         let part = |filling: Option<Filling>, flows: f64| match filling {
             Some(f) if f.seen => f.full / flows,
@@ -58,15 +58,15 @@ impl WayNumbers {
 /// The parameters of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Numbers {
-    /// Seconds of a rank for each message sent or received.
+    /// CPU seconds of a rank for each message sent or received.
     pub overhead: f64,
     /// Inside a node.
     pub inside: Option<WayNumbers>,
     /// Between nodes.
     pub outside: Option<WayNumbers>,
-    /// Ping-pong across leaves: an empty message, seconds.
+    /// Ping-pong time of an empty message across leaves, seconds.
     pub across: Option<f64>,
-    /// Slow-down by number of ranks, from 2.
+    /// Slow-down by rank count, from 2.
     pub slow_down: Vec<(u32, f64)>,
     /// CPUs of a node.
     pub cpus: u32,
@@ -105,10 +105,10 @@ pub fn numbers(samples: &CalibrationSamples, seconds: &[f64]) -> Numbers {
     found
 }
 
-/// Capacity of both directions of the adapters together, if they affect each other: from the
-/// two-way streams and the all-to-alls of long messages. A transport whose acknowledgements queue
-/// behind the data of the other direction moves less in few long streams than in many that start
-/// and end, and programs have both.
+/// Fits the joint capacity of both directions of the adapters, if they affect each other, to the
+/// two-way streams and the all-to-alls of long messages. If a transport's acknowledgements queue
+/// behind the data of the other direction, a few long streams move less than many short-lived ones,
+/// and programs have both.
 fn settle_both(found: &mut Numbers, points: &[(Probe, f64)]) {
     /// Steps between the smallest and the largest value tried.
     const STEPS: u32 = 50;
@@ -168,8 +168,8 @@ fn ping_pong(points: &[(Probe, f64)], of: Distance) -> Option<Pieces> {
     pieces(&times)
 }
 
-/// The least time per message of one pair: messages that the link transfers faster than this cost
-/// the ranks' time.
+/// The least time per message of a one-way stream of one pair: for messages that the link transfers
+/// faster, this is the ranks' overhead.
 fn overhead(points: &[(Probe, f64)], of: Distance, empty: f64) -> Option<f64> {
     let each = points.iter().filter_map(|&(probe, time)| match probe {
         Probe::Stream {
@@ -203,7 +203,7 @@ fn way_numbers(points: &[(Probe, f64)], way: Distance, overhead: f64) -> Option<
     })
 }
 
-/// Bytes per second of all pairs by number of pairs, for the longest messages.
+/// Bytes per second of all pairs together, by number of pairs, for the longest messages.
 fn totals(points: &[(Probe, f64)], of: Distance, both: bool, empty: f64) -> Vec<(f64, f64)> {
     let streams = points.iter().filter_map(|&(probe, time)| match probe {
         Probe::Stream {
@@ -215,7 +215,7 @@ fn totals(points: &[(Probe, f64)], of: Distance, both: bool, empty: f64) -> Vec<
         } if way == of && both_ways == both && bytes >= LONG => {
             let flows = f64::from(pairs) * if both { 2.0 } else { 1.0 };
             let moved = bytes as f64 * messages as f64 * flows;
-            // The path of the first message, and of the acknowledgement.
+            // Latency of the first message and, one way, of the acknowledgement.
             let latency = empty * if both { 1.0 } else { 2.0 };
             Some((bytes, f64::from(pairs), moved / net(time, latency)))
         }
@@ -232,8 +232,8 @@ fn totals(points: &[(Probe, f64)], of: Distance, both: bool, empty: f64) -> Vec<
     totals
 }
 
-/// Whether a point on one node has more ranks than CPUs: waiting for CPUs does not depend on
-/// memory.
+/// Whether a point on one node has more ranks than CPUs: its time then includes waits for a CPU,
+/// which say nothing about memory.
 fn is_crowded(probe: &Probe, cpus: u32) -> bool {
     let ranks = match *probe {
         Probe::Stream {
@@ -282,8 +282,8 @@ impl Numbers {
                 bytes,
                 messages,
             } => {
-                // Short messages only serve for the overhead, which is common to all paths; and
-                // waiting for a CPU is not modelled.
+                // Short messages only determine the overhead, which all paths share; waits for a
+                // CPU are not modelled.
                 if bytes < SHORTEST || is_crowded(probe, self.cpus) {
                     return None;
                 }
@@ -314,9 +314,8 @@ impl Numbers {
         }
     }
 
-    /// Each node sends k k (N - 1) messages through its adapter, and moves k (k - 1) through its
-    /// memory in that time. A rank moves no more than one streaming pair, whatever the number of
-    /// its messages.
+    /// Each node sends k k (N - 1) messages through its adapter while k (k - 1) go through its
+    /// memory. A rank moves no more than one streaming pair does, however many messages it has.
     fn all_to_all(&self, nodes: f64, k: f64, bytes: f64) -> Option<f64> {
         let peers = nodes * k - 1.0;
         let (mut longest, mut latency) = (0.0_f64, 0.0_f64);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub enum Distance {
     /// On one node.
     Inside,
-    /// On two nodes below one switch, as far as is known.
+    /// On two nodes below one switch, as far as known.
     Outside,
     /// On two nodes below different leaf switches.
     Across,
@@ -42,9 +42,9 @@ pub enum Probe {
         /// Round trips per repetition, at least 1.
         rounds: u64,
     },
-    /// `pairs` pairs at the same time, each sending `messages` messages. One way, the time is from
-    /// the first send to the receiver's empty acknowledgement of the last one, on the sender. Both
-    /// ways, it is until a rank has sent and received all.
+    /// `pairs` pairs at the same time, each sending `messages` messages. One way, the sender
+    /// measures from its first send to the receiver's empty acknowledgement of the last message.
+    /// Both ways, a rank measures until it has sent and received all messages.
     Stream {
         /// Distance.
         way: Distance,
@@ -126,7 +126,7 @@ impl Probe {
     }
 }
 
-/// A number of ranks in words.
+/// A rank count in words.
 pub(super) fn ranks(count: u32) -> String {
     match count {
         1 => "1 rank".to_owned(),

@@ -4,7 +4,7 @@ use super::*;
 use crate::{NetworkError, Origin};
 use idlewave_stats::random::SplitMix;
 
-/// A network by its parameters: seconds and bytes per second.
+/// True parameters of a network: seconds and bytes per second.
 #[derive(Clone, Copy)]
 struct Truth {
     overhead: f64,
@@ -28,7 +28,7 @@ const INSIDE: (f64, f64) = (0.4e-6, 4e9);
 const RANKS: u32 = 4;
 
 fn all_to_all(t: Truth, k: f64, bytes: f64) -> f64 {
-    // Two nodes: k k messages leave each of them and as many arrive.
+    // Two nodes: k k messages leave each node and as many arrive.
     let rank = (k * bytes / t.flow).max(k * k * bytes / t.adapter.min(t.both / 2.0));
     let memory = ((k - 1.0) * bytes / INSIDE.1).max(k * (k - 1.0) * bytes / (t.memory / 2.0));
     t.latency + 2.0 * t.overhead * (2.0 * k - 1.0) + rank.max(memory)
@@ -40,7 +40,7 @@ fn samples(t: Truth, deviation: f64, repetitions: usize) -> CalibrationSamples {
     let mut points = Vec::new();
     let mut put = |probe: Probe, time: f64| {
         let mut seconds = || {
-            // A sum of twelve is normal enough.
+            // A sum of twelve uniform numbers is close enough to normal.
             let sum: f64 = (0..12).map(|_| random.uniform()).sum();
             time * (1.0 + deviation * (sum - 6.0))
         };
@@ -116,7 +116,7 @@ fn samples(t: Truth, deviation: f64, repetitions: usize) -> CalibrationSamples {
         fabric: "none".to_owned(),
         nodes: vec!["a".to_owned(), "b".to_owned()],
         ranks_per_node: RANKS,
-        // Inside a node there are two ranks for each pair.
+        // Inside a node, a pair takes two ranks.
         cpus_per_node: 2 * RANKS,
         budget_seconds: 60.0,
         seconds: 60.0,
@@ -183,7 +183,7 @@ fn noisy_samples_give_them_back_within_their_intervals() {
         (found.parameters.inside.bandwidth, INSIDE.1),
     ] {
         near(quantity.value, truth, 0.05);
-        // Twice as wide as stated: a few intervals may miss.
+        // Twice the stated width: a few intervals may miss.
         let half = quantity.high - quantity.low;
         assert!(half > 0.0 && half < 0.2 * truth, "{quantity:?}");
         assert!((quantity.value - truth).abs() < half, "{quantity:?}");
@@ -232,7 +232,7 @@ fn directions_that_take_from_each_other_are_found() {
 fn what_the_model_cannot_explain_raises_the_misfit_and_is_named() {
     let mut broken = samples(TRUTH, 0.0, 5);
     for point in &mut broken.points {
-        // A collapse above the adapter.
+        // Congestion above the adapter.
         if let Probe::AllToAll { per_node: 4, .. } = point.probe {
             point.seconds.iter_mut().for_each(|s| *s *= 8.0);
         }

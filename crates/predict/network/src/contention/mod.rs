@@ -1,5 +1,5 @@
-//! Tables of measured times by ranks, nodes and ranks per node, compared with the model: fitted,
-//! predicted, and the error of each row.
+//! Tables of measured times by ranks, nodes and ranks per node, compared with the model: fit,
+//! prediction, and the error of each row.
 //!
 //! The model is for a program that exchanges everything with everyone, like the integer sort. Time
 //! in collectives is time that ranks wait for each other plus the time of the messages on adapters

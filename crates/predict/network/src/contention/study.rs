@@ -48,7 +48,7 @@ pub struct PredictedRow {
     pub total: Option<Foretold>,
 }
 
-/// Rows with the same number of nodes that are limited above the adapters.
+/// Rows with the same node count whose bottleneck is above the adapters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Above {
     /// Number of nodes.
@@ -79,14 +79,14 @@ pub struct ContentionStudy {
     pub work: Option<f64>,
     /// Relative increase of computation per further rank on a node.
     pub crowding: f64,
-    /// Numbers of nodes with a bottleneck above the adapters.
+    /// Node counts with a bottleneck above the adapters.
     pub above: Vec<Above>,
     /// All rows, in the order of the table.
     pub rows: Vec<PredictedRow>,
 }
 
 impl ContentionStudy {
-    /// Mean relative errors of a family: number, in collectives, total.
+    /// Row count of a family and its mean relative errors: in collectives, total.
     pub fn mean_errors(&self, family: Family) -> (usize, Option<f64>, Option<f64>) {
         let of = self
             .rows
@@ -118,8 +118,8 @@ impl PredictedRow {
     }
 }
 
-/// If all rows with a number of nodes take at least this many times as long as adapters explain,
-/// the bottleneck is above them.
+/// If all rows with a node count take more than this many times as long as adapters explain, the
+/// bottleneck is above them.
 const MUCH_LONGER: f64 = 2.0;
 /// Intervals that extend to this factor in either direction are left out.
 const MOST_FACTOR: f64 = 10.0;
@@ -128,9 +128,9 @@ const FIRST_ADAPTER: f64 = 125e6;
 
 struct Fitting<'a> {
     rows: &'a [ContentionRow],
-    /// For each row, seconds of its messages on adapters of `reference`.
+    /// For each row, seconds of its messages on adapters of `reference` bytes per second.
     transfers: Vec<f64>,
-    /// The same on one link between halves, with a tenth of that.
+    /// The same on one link between two halves of the nodes, with a tenth of that bandwidth.
     halves: Vec<f64>,
     reference: f64,
     has_collectives: bool,
@@ -155,8 +155,7 @@ impl Fitting<'_> {
     /// Terms of a row: messages first.
     fn terms(&self, at: usize, family: Family) -> Vec<f64> {
         let mut terms = vec![self.transfers[at]];
-        // On one node, published tables are fitted best by the memory traffic of all messages
-        // alone.
+        // On one node, the memory traffic of all messages alone fits published tables best.
         if family != Family::Node {
             terms.push(1.0);
         }
@@ -182,14 +181,14 @@ impl Fitting<'_> {
             .collect()
     }
 
-    /// Time explained by adapters: total seconds, and those without messages.
+    /// Time explained by adapters, seconds: total, and without messages.
     fn explained(&self, factors: &[f64], at: usize) -> (f64, f64) {
         let terms = self.terms(at, Family::Adapters);
         let sum: f64 = terms.iter().zip(factors).map(|(a, b)| a * b).sum();
         (sum, sum - terms[0] * factors[0])
     }
 
-    /// Seconds on a link between halves per second on the reference: the mean of the logarithms.
+    /// Measured seconds on the link between halves over those in `halves`: the geometric mean.
     fn link(&self, factors: &[f64], rows: &[usize]) -> Option<f64> {
         let one = |at: &usize| {
             let (_, rest) = self.explained(factors, *at);
@@ -200,7 +199,7 @@ impl Fitting<'_> {
         (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / count).exp())
     }
 
-    /// A row predicted from the rows of `from` other than itself.
+    /// Predicts a row from the rows of `from`, except `but`.
     fn predict(&self, at: usize, from: &[usize], but: Option<usize>) -> Option<f64> {
         let family = self.family[at];
         if family == Family::Node {
@@ -219,15 +218,15 @@ impl Fitting<'_> {
         Some(link.map_or(explained, |f| explained.max(rest + f * self.halves[at])))
     }
 
-    /// Rows with similar computation: those on one node, which may be limited by memory, say
-    /// nothing about several nodes.
+    /// Rows with similar computation. Rows on one node may be limited by memory and say nothing
+    /// about several nodes.
     fn alike(&self, at: usize, from: &[usize]) -> Vec<usize> {
         let one = |row: usize| self.family[row] == Family::Node;
         let rows = from.iter().copied();
         rows.filter(|row| one(*row) == one(at)).collect()
     }
 
-    /// Work of all ranks together, and its increase per further rank on a node, from these rows.
+    /// From these rows: work of all ranks together, and its increase per further rank on a node.
     fn work(&self, rows: &[usize]) -> Option<Vec<f64>> {
         let known = rows.iter().filter_map(|row| {
             Some((
@@ -239,7 +238,7 @@ impl Fitting<'_> {
         factors(&terms, &times)
     }
 
-    /// Computation and point-to-point messages, seconds.
+    /// Predicted seconds outside collectives: computation and point-to-point messages.
     fn others(&self, at: usize, from: &[usize], but: Option<usize>) -> Option<f64> {
         let mut alike = self.alike(at, from);
         alike.retain(|row| Some(*row) != but);
@@ -325,7 +324,7 @@ pub fn study_contention(
         let interval = (errors.len() >= 2).then(|| {
             let deviation = (errors.iter().sum::<f64>() / count).sqrt();
             let factor = (student_quantile(0.975, count) * deviation).exp();
-            // An interval that contains everything says nothing.
+            // An interval this wide says nothing.
             (factor < MOST_FACTOR).then_some((seconds / factor, seconds * factor))
         });
         let interval = interval.flatten();
@@ -391,8 +390,8 @@ impl Fitting<'_> {
             .collect()
     }
 
-    /// Removes rows from the adapters' family, from the largest number of nodes down, while those
-    /// with fewer do not explain them.
+    /// Moves rows out of the adapters' family, from the largest node count down, as long as the
+    /// rows with fewer nodes do not explain them.
     fn find_above(&mut self) {
         let nodes: BTreeSet<u32> = self.rows.iter().map(|r| r.nodes).collect();
         for most in nodes.into_iter().rev().filter(|n| *n > 1) {

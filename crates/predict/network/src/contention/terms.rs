@@ -1,5 +1,5 @@
-//! Times of a row's messages on a network with one bandwidth, and sums of such terms that fit
-//! measured times best.
+//! Message times of a row on a network with one bandwidth, and sums of such terms that fit measured
+//! times best.
 
 use super::table::{ContentionRow, Exchange};
 use crate::described::{Description, Part, described};
@@ -13,7 +13,7 @@ use idlewave_simulate::collectives::{Algorithms, Kind, Library};
 use idlewave_topology::{FatTree, NodeIndex, Routing, Topology};
 use idlewave_units::BytesPerSecond;
 
-/// Counts that the integer sort adds up before each exchange, bytes.
+/// Bytes of counters that the integer sort allreduces before each exchange.
 const COUNTS: u64 = 4 * 1_029;
 
 /// Where the messages of a row are slow.
@@ -82,7 +82,7 @@ pub(super) fn transfers(
 }
 
 /// Non-negative factors for which the sums of the terms fit the times best, by relative errors.
-/// `None` if there are none.
+/// `None` if no such factors exist.
 ///
 /// There are few terms, so all subsets of non-zero ones are tried, each by its normal equations.
 pub(super) fn factors(terms: &[Vec<f64>], times: &[f64]) -> Option<Vec<f64>> {

@@ -139,7 +139,7 @@ fn check_names(nodes: &[AssignedNode]) -> Result<(), BatchError> {
     for node in nodes {
         let name = &node.name;
         let letters = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        // A leading '-' would be an option.
+        // A leading '-' would be read as an option.
         if name.is_empty() || name.starts_with('-') || !name.chars().all(letters) {
             return Err(BatchError::BadName(name.escape_default().to_string()));
         }

@@ -18,9 +18,9 @@ pub struct FluxOptions {
 
 /// The command line that starts the program in this placement.
 ///
-/// Flux uses the nodes of a job in the order of its brokers, which is assumed to be that of the
-/// nodes' names. Nodes are allocated whole, since uneven numbers of ranks require it. A task map by
-/// node is given unless blocks or "cyclic:N" describe the order.
+/// Flux uses the nodes of a job in broker order, which is assumed to be the order of their names.
+/// Nodes are allocated whole, since uneven rank counts require it. The command has a task map by
+/// node unless block order or "cyclic:N" describes the placement.
 pub fn flux_command(assignment: &Assignment, options: &FluxOptions) -> String {
     let nodes = assignment.nodes().len();
     let mut all = vec![
@@ -28,7 +28,7 @@ pub fn flux_command(assignment: &Assignment, options: &FluxOptions) -> String {
         if options.submit { "submit" } else { "run" }.to_owned(),
         format!("--nodes={nodes}"),
     ];
-    // The two ways to give the number of tasks exclude each other.
+    // The two ways to give the number of tasks are mutually exclusive.
     let even = assignment.even();
     all.push(match even {
         Some(k) => format!("--tasks-per-node={k}"),
@@ -70,8 +70,8 @@ pub(super) struct Block {
     pub(super) repeat: usize,
 }
 
-/// Runs of ranks on a node; runs of equal length on consecutive nodes form a block; an equal block
-/// after it is a repetition.
+/// Finds runs of ranks on a node. Runs of equal length on consecutive nodes form a block; equal
+/// consecutive blocks are repetitions.
 pub(super) fn blocks(nodes: &[usize]) -> Vec<Block> {
     let mut out: Vec<Block> = Vec::new();
     for run in nodes.chunk_by(|a, b| a == b) {

@@ -7,7 +7,7 @@ use super::Assignment;
 use idlewave_units::foreign::shell_line;
 
 /// The value of `-l select=` for PBS: one chunk per node by name, in order, with fewer ranks on an
-/// uneven last one. Cores are all of the node if known, otherwise one per rank.
+/// uneven last one. A chunk requests all cores of its node if known, otherwise one per rank.
 ///
 /// PBS writes the name of each chunk's host `mpiprocs` times into PBS_NODEFILE, in this order;
 /// mpirun uses it in blocks.
@@ -31,9 +31,9 @@ pub fn pbs_nodes(assignment: &Assignment) -> String {
     specs.join("+")
 }
 
-/// A script for qsub of PBS. `launcher` are the words before those of the program, such as
-/// `mpirun -machinefile FILE`: the launcher sets the order of ranks, and only a placement in
-/// blocks needs no file.
+/// A script for qsub of PBS. `launcher` holds the words before those of the program, such as
+/// `mpirun -machinefile FILE`: the launcher sets the order of ranks, and only a placement in blocks
+/// needs no file.
 pub fn pbs_script(assignment: &Assignment, launcher: &[String], command: &[String]) -> String {
     let all: Vec<String> = launcher.iter().chain(command).cloned().collect();
     format!(

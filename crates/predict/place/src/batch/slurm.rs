@@ -16,7 +16,7 @@ pub struct SlurmOptions {
     /// Whether the nodes are exclusive. Otherwise Slurm may allocate fewer CPUs of a node than the
     /// placement uses.
     pub exclusive: bool,
-    /// Path of [`slurm_host_file`], seen from the first node.
+    /// Path of [`slurm_host_file`], as seen from the first node.
     pub host_file: String,
     /// The program and its arguments.
     pub command: Vec<String>,
@@ -30,8 +30,8 @@ pub fn slurm_host_file(assignment: &Assignment) -> String {
 
 /// A script for sbatch.
 ///
-/// The order of ranks is given by its name if Slurm means the same by it: Slurm sorts the nodes of
-/// a job by name, so the nodes must be in that order, with equal numbers of ranks or a cyclic
+/// The script names the order of ranks if Slurm's order of that name is the same: Slurm sorts the
+/// nodes of a job by name, so the nodes must be in that order, with equal rank counts or a cyclic
 /// order. Everything else uses the host file. The choice of cores is left to Slurm, which binds
 /// ranks in order.
 pub fn slurm_script(assignment: &Assignment, options: &SlurmOptions) -> String {

@@ -1,4 +1,4 @@
-//! Written files are read back by independent readers into the same placement.
+//! Independent readers turn the written files back into the same placement.
 
 use super::flux::blocks;
 use super::order::places_by_name;
@@ -291,7 +291,7 @@ fn read_rank_file(text: &str) -> Vec<(String, u32)> {
     text.lines().enumerate().map(line).collect()
 }
 
-/// The nodes of ranks that a file of hosts with counts gives, line by line.
+/// The node of each rank in a host file with counts, line by line.
 fn read_counts(text: &str, between: &str) -> Vec<String> {
     let line = |line: &str| {
         let (name, n) = line.split_once(between).unwrap();

@@ -10,7 +10,7 @@ pub const US: u64 = 1_000;
 pub const STEPS: u64 = 20;
 pub const WORK: u64 = 100 * US;
 
-/// Ranks on a ring: they compute, exchange with the ranks `steps` away, and meet.
+/// Ranks on a ring: they compute, exchange with the ranks `steps` away, and meet in an allreduce.
 pub fn ring(ranks: u32, steps: &[i32]) -> World {
     let mut world = World::new(ranks);
     // Before the loop: not part of its work.
@@ -24,7 +24,7 @@ pub fn ring(ranks: u32, steps: &[i32]) -> World {
     world
 }
 
-/// An allreduce that ends as long after its last member's entry as its rounds take.
+/// An allreduce that ends when its rounds are over, counted from its last member's entry.
 pub fn meet(world: &mut World) {
     let ranks = world.now.len() as u32;
     let rounds = u64::from(ranks.next_power_of_two().trailing_zeros());
@@ -37,7 +37,7 @@ pub fn meet(world: &mut World) {
     world.now.fill(end);
 }
 
-/// What a message of the made-up world costs: [`LATENCY`] in all, of which [`CALL`] is the
+/// What a message of the made-up world costs: [`LATENCY`] in total, of which [`CALL`] is the
 /// sender's.
 pub fn costs() -> Parameters {
     Parameters {

@@ -1,4 +1,5 @@
-//! How often the interval of a slow-down holds the slow-down of a long run, over random programs and models.
+//! How often the interval of a slow-down contains the slow-down of a long run, over random programs
+//! and models.
 //!
 //! `cargo run --release -p idlewave-simulate --example coverage -- [MODELS [SEED [RANK_STEPS]]]`: one line per model, then the share.
 //! 93 to 97 % is right.

@@ -11,7 +11,7 @@ use idlewave_noise::{Charge, Noise};
 /// Why a program was not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BulkError {
-    /// Phases for different numbers of ranks.
+    /// Phases for different rank counts.
     #[error("the program has {0} ranks, and a phase of another number")]
     Ranks(u32),
     /// An algorithm that cannot perform the operation.
@@ -33,8 +33,8 @@ pub struct OneOff {
     pub ns: u64,
 }
 
-/// A part of a step with everything that can be computed in advance. An exchange that waits for one
-/// message after the other becomes as many exchanges.
+/// A part of a step with everything that can be computed in advance. A blocking exchange becomes
+/// one exchange per direction.
 pub(super) enum Part {
     Compute(Work),
     Pause(u64),
@@ -124,7 +124,7 @@ impl<'a> Engine<'a> {
     /// All ranks at time 0. Each of `delays` happens once.
     ///
     /// # Errors
-    /// Phases for different numbers of ranks, algorithms that do not fit, costs beyond 64 bits.
+    /// Phases for different rank counts, algorithms that do not fit, costs beyond 64 bits.
     pub fn new(
         program: &Program,
         noise: &'a Noise,
@@ -239,7 +239,7 @@ impl Program {
     }
 }
 
-/// Computes in advance what is known of the phases before the run.
+/// Computes everything about the phases that is known before the run.
 pub(super) fn prepare(program: &Program) -> Result<Vec<Vec<Part>>, BulkError> {
     if !program.fits() {
         return Err(BulkError::Ranks(program.ranks));
@@ -294,7 +294,7 @@ pub(super) fn prepare(program: &Program) -> Result<Vec<Vec<Part>>, BulkError> {
         .collect()
 }
 
-/// Runs a phase and notes it if there is a record.
+/// Runs a phase and records it if there is a record.
 fn noted(
     ranks: &mut Ranks<'_>,
     record: &mut Option<&mut Record>,

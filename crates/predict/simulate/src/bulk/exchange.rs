@@ -71,7 +71,7 @@ pub(super) struct Ranks<'a> {
 enum Origin {
     /// What the rank did itself since it began.
     Own,
-    /// Its own begin: others waited for it, and it waited for them.
+    /// Its own start: others waited for it, and it waited for them.
     OwnBegin,
     /// What this rank did until it had sent the message in this direction.
     Sent(usize, usize),
@@ -212,8 +212,9 @@ struct There<'a> {
     overlapped: bool,
 }
 
-/// All sends of a rank, then its computation. `charge` gets noise with the number of the message
-/// that it struck before; noise during the computation counts as after the last message.
+/// All sends of a rank, then its computation. `charge` gets each piece of noise with the number of
+/// the message before which it struck; noise during the computation counts as after the last
+/// message.
 #[allow(clippy::too_many_arguments)]
 #[inline]
 fn send<P: Partners>(

@@ -8,7 +8,7 @@ use idlewave_noise::Charge;
 struct PhaseNotes {
     /// When each rank ended the phase.
     after: Vec<u64>,
-    /// The rank whose begin of the phase lies on the path.
+    /// The rank whose start of the phase lies on the path.
     from: Vec<u32>,
     /// What lies on the path besides communication: rank, part, nanoseconds; sorted by rank.
     parts: Vec<(u32, Part, u64)>,
@@ -57,7 +57,7 @@ impl Notes {
         self.parts.push((rank as u32, Part::Work, ns));
     }
 
-    /// The time of `rank` was determined by the begin of rank `from`, its messages up to `until`,
+    /// The time of `rank` was determined by the start of rank `from`, its messages up to `until`,
     /// its computation, and the noise `taken` that struck `rank` itself at the end.
     pub fn way(
         &mut self,

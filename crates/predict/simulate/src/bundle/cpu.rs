@@ -122,7 +122,7 @@ impl RankCpu {
     }
 
     /// The last stretch before `at` in which no event was served. If it is empty, both ends equal
-    /// `begin` or the begin of an event.
+    /// `begin` or the start of an event.
     fn free_before(&self, mut at: u64, begin: u64) -> (u64, u64) {
         for event in self.recent.iter().rev() {
             match event.end >= at {

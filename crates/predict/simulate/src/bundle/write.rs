@@ -30,8 +30,8 @@ pub struct Written {
 /// The same run gives the same bytes.
 ///
 /// The bundle is written beside its destination and renamed when complete. A failure leaves nothing
-/// behind, unless the process is killed, which leaves a hidden directory beside it. When `stop`
-/// becomes true it ends soon.
+/// behind, unless the process is killed, which leaves a hidden directory beside it. If `stop`
+/// becomes true, the run ends soon.
 ///
 /// # Errors
 /// A program that is not a lockstep run, invalid models, more than

@@ -78,7 +78,7 @@ impl Kind {
     }
 
     /// Bytes of a message from one rank to another, or of one rank's piece. `sent` and `received`
-    /// are the largest numbers of bytes that any member contributed and got.
+    /// are the largest numbers of bytes that any member contributed and received.
     pub fn piece(self, members: u32, sent: u64, received: u64) -> u64 {
         match self {
             Kind::Barrier => 0,
@@ -87,8 +87,8 @@ impl Kind {
             Kind::Alltoall | Kind::Alltoallv | Kind::Alltoallw | Kind::ReduceScatter => {
                 sent.div_ceil(u64::from(members.max(1)))
             }
-            // The root's total in equal pieces; below, what the others sent, if the root's total
-            // was not recorded.
+            // The root's total in equal pieces. If it was not recorded, the next arm uses what the
+            // others sent.
             Kind::Gather if received > 0 => received.div_ceil(u64::from(members.max(1))),
             Kind::Gather => sent,
             Kind::Scatter if sent > 0 => sent.div_ceil(u64::from(members.max(1))),
@@ -136,7 +136,7 @@ impl Call {
             }
         };
         let levels = ranks.next_power_of_two().trailing_zeros();
-        // Ranks of the subtree below a link of the tree: that of its higher-numbered end.
+        // Bytes for the subtree below a link of the tree, given by the link's higher-numbered end.
         let subtree =
             |bit: u32| move |child: u32| piece.saturating_mul(bit.min(ranks - child).into());
         match self.kind {

@@ -1,7 +1,7 @@
 //! The binary form, little-endian and packed.
 //!
 //! Magic number 4223 as 8 bytes; all positions below count from the byte after it. Number of ranks
-//! (4), largest CPU (1), largest NIC (1), begin and end of every rank's schedule (8 each). A rank's
+//! (4), largest CPU (1), largest NIC (1), start and end of every rank's schedule (8 each). A rank's
 //! schedule: number of operations (4), number of roots, which wait for nothing (4), the roots (4
 //! each), the operations (39 each), the dependents of all of them (4 each). An operation: how many
 //! operations it waits for (4), type (1), peer (4), bytes or nanoseconds (8), tag (4), CPU (1), NIC
@@ -23,7 +23,7 @@ pub(super) const USED_UP: [u8; 8] = 2342_u64.to_le_bytes();
 
 /// Ranks, largest CPU and NIC.
 const HEADER: u64 = 6;
-/// Begin and end of a rank's schedule.
+/// Start and end of a rank's schedule.
 const SPAN: u64 = 16;
 /// One operation.
 const NODE: u64 = 39;

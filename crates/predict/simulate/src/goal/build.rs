@@ -64,7 +64,7 @@ pub enum BuildError {
     Circle(#[from] Circle),
 }
 
-/// Operations that wait for each other in a circle, each for the next and the last for the first.
+/// Operations that wait for each other in a cycle, each for the next and the last for the first.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Circle {
     /// Their rank.
@@ -79,7 +79,7 @@ pub struct Circle {
 
 impl fmt::Display for Circle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// Longer circles are abbreviated.
+        /// Longer cycles are abbreviated.
         const SHOWN: usize = 5;
         let all = self.operations.len();
         let name = |at: usize| {
@@ -138,7 +138,7 @@ pub struct ScheduleBuilder {
     /// Dependencies of this rank: the operation waited for and the one that waits, by their
     /// positions in the rank, with `AT_START`.
     edges: Vec<(u32, u32)>,
-    /// Every dependency of this rank is on an earlier operation, so there is no circle.
+    /// Every dependency of this rank is on an earlier operation, so there is no cycle.
     backward: bool,
     /// Where the dependents of each operation of this rank start, twice: at start, at end.
     places: Vec<u32>,
@@ -280,7 +280,7 @@ impl ScheduleBuilder {
         Ok(())
     }
 
-    /// Repeatedly removes operations that wait for nothing, until only circles and the operations
+    /// Repeatedly removes operations that wait for nothing, until only cycles and the operations
     /// that wait for them are left, or nothing.
     fn look_for_circle(&self, first: usize) -> Result<(), Circle> {
         let own = self.records.len() - first;
@@ -299,7 +299,7 @@ impl ScheduleBuilder {
                 }
             }
         }
-        // Each operation left waits for another one left: following them leads into a circle.
+        // Each operation left waits for another one left: following them leads into a cycle.
         let mut waits_for = vec![None; own];
         for &(earlier, later) in &self.edges {
             let later = (later & !AT_START) as usize;
@@ -322,7 +322,7 @@ impl ScheduleBuilder {
     }
 
     fn circle(&self, first: usize, path: &[usize]) -> Circle {
-        // Starts at its lowest operation, so that the same circle is always reported the same way.
+        // Starts at its lowest operation, so that the same cycle is always reported the same way.
         let lowest = (0..path.len()).min_by_key(|&at| path[at]).unwrap_or(0);
         let turned = path[lowest..].iter().chain(&path[..lowest]);
         let operations: Vec<u32> = turned.map(|&at| at as u32).collect();
@@ -383,7 +383,7 @@ mod tests {
             (&[(0, 0)][..], vec![0]),
             (&[(0, 1), (1, 0)], vec![0, 1]),
             (&[(1, 0), (3, 2), (2, 4), (4, 3), (0, 5)], vec![2, 4, 3]),
-            // A tail that waits for the circle is not part of it.
+            // A tail that waits for the cycle is not part of it.
             (&[(0, 2), (2, 3), (3, 2)], vec![2, 3]),
         ] {
             match one_rank(6, edges) {
@@ -391,7 +391,7 @@ mod tests {
                 other => panic!("{edges:?}: {other:?}"),
             }
         }
-        // A forward dependency, but no circle.
+        // A forward dependency, but no cycle.
         let schedule = one_rank(4, &[(0, 1), (1, 2), (0, 3)]).unwrap();
         assert_eq!(schedule.dependencies(), 3);
     }

@@ -10,7 +10,7 @@
 //! schedule is larger than any cache), those of each operation that it frees, and the three times
 //! of its rank. A step of an exchange with two neighbours, 5 operations and 2 messages, thus moves
 //! about 300 bytes: 30 ns at 10 GB/s, 4 ns per event. In practice latency is the limit: a handful
-//! of cache lines and pages per step that no earlier access announced, at about 100 ns each. So a
+//! of cache lines and pages per step that no earlier access predicts, at about 100 ns each. So a
 //! schedule is laid out in the order in which it is played, and what the next events need is
 //! prefetched. Of a program only the operations in flight are in memory, mostly in the cache. No
 //! event allocates memory: lists of waiting receives and messages are linked through the

@@ -106,12 +106,12 @@ pub enum BinaryProblem {
     /// A simulator that works in the file itself has marked it as used.
     #[error("a simulator has used this schedule up (LogGOPSim --save-mem)")]
     UsedUp,
-    /// Begin and end of a rank's schedule that make no sense.
+    /// Start and end of a rank's schedule that make no sense.
     #[error("the schedule of rank {rank} goes from byte {begin} to byte {end} of {have}")]
     Span {
         /// The rank.
         rank: u32,
-        /// Its begin in the whole file.
+        /// Its start in the whole file.
         begin: u64,
         /// Its end in the whole file.
         end: u64,

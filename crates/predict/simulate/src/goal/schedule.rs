@@ -211,7 +211,7 @@ pub struct Dependent {
     pub at_start: bool,
 }
 
-/// What every rank does, and in which order. It has no circles and refers to no missing rank.
+/// What every rank does, and in which order. It has no cycles and refers to no missing rank.
 ///
 /// Two schedules are equal if they have the same operations and dependencies in the same order,
 /// wherever they were read from.

@@ -119,7 +119,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The error of a rank as a whole. A circle is reported by its labels, in the line of its first
+    /// The error of a rank as a whole. A cycle is reported by its labels, in the line of its first
     /// operation.
     fn refuse_rank<T>(&self, error: BuildError) -> Result<T, ReadError> {
         let BuildError::Circle(mut circle) = error else {

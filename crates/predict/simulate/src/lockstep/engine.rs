@@ -84,8 +84,8 @@ impl<'a> Lockstep<'a> {
     /// All ranks at time 0, on the CPUs of `noise`.
     ///
     /// # Errors
-    /// Noise by exposure, no rank or more than 32 bits can count, a reach of 0, not one work or CPU
-    /// per rank, a step longer than 13 days, a delay of a rank that does not exist.
+    /// Noise by exposure, no ranks or more than 32 bits can count, a reach of 0, work or CPUs not
+    /// given for every rank, a step longer than 13 days, a delay of a rank that does not exist.
     pub fn new(config: LockstepConfig, noise: &'a Noise) -> Result<Self, LockstepError> {
         let Shape { x, y, z } = config.stencil.shape;
         let count = x.checked_mul(y).and_then(|plane| plane.checked_mul(z));

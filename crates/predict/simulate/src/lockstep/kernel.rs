@@ -1,5 +1,5 @@
-//! For the ranks of a row: the latest of a rank and its neighbours, and whether noise strikes the
-//! next computation.
+//! For each rank of a row: the latest end among the rank and its neighbours, and whether noise
+//! strikes the next computation.
 //!
 //! Three arrays of 8 bytes per rank stream through (ends read, ends written, quiet times read).
 //! Disturbed ranks are noted and left for later, so that only vector operations run here.

@@ -21,8 +21,8 @@ pub(super) struct Swept<'a> {
     pub disturbed: &'a mut Vec<u32>,
 }
 
-/// The latest of the ranks at the same position of several stretches, each as long as the output,
-/// which start at `begins`.
+/// The latest of the ranks at the same position of several stretches, which start at `begins` and
+/// are all as long as the output.
 pub(super) fn inner(ends: &[i64], begins: &[usize], after: After<'_>, out: Swept<'_>) {
     let Some((&own, others)) = begins.split_first() else {
         return;

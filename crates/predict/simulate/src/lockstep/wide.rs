@@ -12,8 +12,8 @@ const LANES: usize = 4;
 /// Vectors processed together, so that additions and comparisons overlap.
 const VECTORS: usize = 4;
 
-/// The latest of the ranks at the same position of several stretches, each as long as the output,
-/// which start at `begins`.
+/// The latest of the ranks at the same position of several stretches, which start at `begins` and
+/// are all as long as the output.
 ///
 /// # Safety
 /// The machine must have AVX2.

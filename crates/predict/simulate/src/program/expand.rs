@@ -9,7 +9,6 @@ impl Bound {
     /// Expands the program into its schedule of at most `most` operations: every operation of a
     /// group requires all of the group before it, in program order. Memory grows with the number of
     /// operations, and with the product of the sizes of two consecutive groups.
-    /// with the product of the sizes of two groups that follow each other.
     pub fn expand(&self, most: u64) -> Result<Schedule, ProgramError> {
         let code = &self.code;
         let mut machine = Machine::new(code);

@@ -4,7 +4,7 @@ use super::code::{self, Action, Code, Instruction, Leaf, Operation, Value};
 use super::error::{Place, Problem, ProgramError};
 use crate::goal::{ANY, Kind, Task};
 
-/// Instructions in a row without an operation after which a rank is taken to loop forever.
+/// Instructions in a row without an operation after which a rank is assumed to loop forever.
 const MOST_IDLE: u64 = 1 << 24;
 
 /// Why a rank cannot go on.

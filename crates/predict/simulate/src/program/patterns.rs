@@ -250,7 +250,7 @@ fn differ(bytes: impl Into<Expression>, bit: Expression) -> Statement {
     Step::Together(both.to_vec()).into()
 }
 
-/// Ranks from the largest power of two on join those that far below, before and after the inner
+/// Ranks at or above the largest power of two join those that far below, before and after the inner
 /// statements.
 fn folded(bytes: i64, inside: Vec<Statement>) -> Vec<Statement> {
     let above = || Expression::binary(Binary::GreaterOrEqual, Expression::Rank, power());

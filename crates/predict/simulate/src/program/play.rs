@@ -14,8 +14,8 @@
 //!
 //! Operations and blocks of events grow by a sixteenth at a time. So a pending event takes at most
 //! 34 + 17 bytes (with several CPUs 51 + 17), and the blocks being filled and the events being
-//! sorted take at most 0.5 MiB. Where thousands wait on a rank, for its CPU or for each other, it
-//! is about 10 more (tests/program_memory.rs).
+//! sorted take at most 0.5 MiB. Where thousands wait on a rank, for its CPU or for each other, each
+//! takes about 10 more (tests/program_memory.rs).
 
 use super::bind::Bound;
 use super::error::{Place, Problem, ProgramError};

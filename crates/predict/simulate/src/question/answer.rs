@@ -20,7 +20,7 @@ pub struct Question<'a> {
     pub model: &'a NoiseModel,
     /// Steps to average, at least 1.
     pub steps: u64,
-    /// Steps before them that are not averaged: ranks that begin in step take time to become as
+    /// Warm-up steps, which are not averaged: ranks that start in lockstep take time to become as
     /// disturbed as they will be.
     pub warm_up: u64,
     /// One-off delays, the same in all replications; steps count from the start of the warm-up.

@@ -26,10 +26,10 @@ impl Approach {
     /// The law for a program; `None` if all its ranks wait for each other in every step, so that no
     /// delay carries over.
     ///
-    /// The exponent of a line of ranks is 2/3, those of planes and cuboids are 0.76 and 0.82, and
-    /// once everything has settled it might as well be large; 1 lies between them and moves the
-    /// mean little. Along a tree, where no rank waits for those behind it, delays add up like a
-    /// random walk: 1/2.
+    /// The exponent is 2/3 for a line of ranks, and 0.76 and 0.82 for planes and cuboids; once
+    /// everything has settled, any large exponent would do. 1 lies in between and changes the mean
+    /// little. Along a tree, where no rank waits for those behind it, delays add up like a random
+    /// walk: 1/2.
     pub fn of(program: &Program) -> Option<Approach> {
         let mut found = None;
         for phase in &program.phases {

@@ -19,7 +19,7 @@ pub enum QuestionError {
     /// The program takes no time, so that nothing can be relative to it.
     #[error("the program takes no time")]
     NoTime,
-    /// Noise makes its steps longer than the asker can wait for.
+    /// Noise makes its steps longer than the caller's limit.
     #[error("its steps take longer than can be simulated")]
     TooLong,
     /// `stop` became true.

@@ -1,8 +1,8 @@
 //! How many ranks and steps of a long-running program are simulated.
 //!
-//! Fewer ranks for longer say more than many for a moment, and on a line of equal ranks they say
-//! the same: within K steps a rank hears only of ranks up to K places away, so no mean depends on
-//! what lies beyond.
+//! Simulating fewer ranks for longer tells more than simulating many for a moment. On a line of
+//! equal ranks the result is the same: within K steps a rank is affected only by ranks up to K
+//! places away, so no mean depends on what lies beyond.
 
 use super::answer::{Answer, Question, answer};
 use super::approach::{Approach, BLOCKS};
@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 /// How a long-running program is simulated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Extent {
-    /// In place of the program: one with fewer of its equal ranks, which gives the same result.
+    /// Replaces the program: one with fewer of its equal ranks, which gives the same result.
     pub smaller: Option<Program>,
     /// Steps to average.
     pub steps: u64,
@@ -29,11 +29,11 @@ pub struct Extent {
 /// each.
 const FAST: u64 = 16_000_000;
 const GENERAL: u64 = 4_000_000;
-/// Up to this many times that, where needed.
+/// Where needed, up to this many times that work.
 const MOST_TIMES: u64 = 16;
-/// Least number of steps with many ranks,
+/// Least number of steps with many ranks.
 const LEAST_STEPS: u64 = 100;
-/// and the largest.
+/// Largest number of steps at the usual work.
 const MOST_STEPS: u64 = 16_000;
 /// More is simulated while more than this share of the slow-down is estimated rather than observed.
 const MUCH_ESTIMATED: f64 = 0.05;
@@ -58,7 +58,7 @@ impl Extent {
         most_steps: u64,
     ) -> Extent {
         let smaller = equal_line(program, model).and_then(|(speed, node)| {
-            // As many ranks as can hear of each other in the steps that the budget then affords.
+            // As many ranks as can affect each other within the steps that the budget then affords.
             let ranks = (2.0 * speed as f64 * rank_steps as f64).sqrt() as u64 + 1;
             let ranks = ranks.max(2 * speed * LEAST_STEPS);
             let ranks = u32::try_from(ranks.next_multiple_of(u64::from(node.max(1)))).ok()?;

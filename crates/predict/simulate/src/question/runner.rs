@@ -1,9 +1,9 @@
 //! Plays the program of a question until it is done or stopped.
 //!
 //! Most questions are about computation and an exchange whose messages cost all ranks the same;
-//! these run on the lockstep engine, which does a thousand million rank-steps per second.
-//! Computation and a barrier of no cost run in closed form, all others on the general engine. All
-//! engines agree on every rank.
+//! these run on the lockstep engine, which does a billion rank-steps per second. Computation and a
+//! barrier of no cost run in closed form, all others on the general engine. All engines agree on
+//! every rank.
 
 use super::closed::Closed;
 use super::error::QuestionError;
@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A running program.
 pub(super) struct Runner<'a> {
     form: Form<'a>,
-    /// The sum of the times of all ranks that ends the run as too long, in nanoseconds.
+    /// The sum of the times of all ranks, in nanoseconds, beyond which the run ends as too long.
     most: Option<u128>,
-    /// Steps until the next look at that and at the stop flag.
+    /// Steps between two checks of that limit and of the stop flag.
     stride: u64,
 }
 
@@ -28,15 +28,15 @@ enum Form<'a> {
     General(Box<Engine<'a>>),
 }
 
-/// Steps of the fast engine between two looks at the stop flag.
+/// Steps of the fast engine between two checks of the stop flag.
 const STRIDE: u64 = 64;
-/// The same for a run with a limit, which a few steps may exceed by far where noise takes most of a
-/// CPU.
+/// The same for a run with a limit: where noise takes most of a CPU, a few steps may exceed it by
+/// far.
 const STRIDE_WITHIN: u64 = 8;
 
 impl<'a> Runner<'a> {
-    /// `most_ns` is the mean time of the ranks that ends the run as too long; infinite if nothing
-    /// does.
+    /// `most_ns` is the mean time of the ranks beyond which the run ends as too long; infinite for
+    /// no limit.
     pub fn new(
         program: &Program,
         noise: &'a Noise,

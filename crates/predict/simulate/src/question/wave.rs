@@ -89,11 +89,11 @@ pub fn wave(
     })
 }
 
-/// The wave has not arrived where less than this share of the delay has.
+/// Where less than this share of the delay has arrived, the wave has not arrived.
 const REACHED: f64 = 0.1;
 
-/// Mean of both sides at each distance, as far as there is a rank, but at most half of all, where a
-/// ring closes.
+/// Mean of both sides at each distance, as far as there are ranks, and at most to half of their
+/// number, where a ring closes.
 fn heights(most: &[u64], rank: u32) -> Vec<f64> {
     let rank = rank as usize;
     (1..most.len().div_ceil(2))
