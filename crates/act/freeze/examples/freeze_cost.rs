@@ -1,12 +1,12 @@
-//! What it costs to stop and thaw busy processes: `freeze_cost [SWITCHES]`, a minute at most.
+//! The cost of stopping and thawing busy processes: `freeze_cost [SWITCHES]`, a minute at most.
 //!
-//! SWITCHES is how many of each sort are measured at most, 60 where it is not given.
+//! SWITCHES is the largest number of switches measured of each sort, 60 by default.
 //!
 //! For 2, 4 and 8 processes of 1 and 3 busy threads: the time from the order to stop until it is
 //! confirmed, and from the order to thaw until the first thread of every process has computed. All
-//! ways that the machine has, with the caller at SCHED_FIFO 50 and without, take turns switch by
-//! switch, so that whatever else runs disturbs them alike. The processes are started here, end by
-//! themselves after a minute at the latest, and are ended by their numbers.
+//! methods that the machine supports, with the caller at SCHED_FIFO 50 and without, alternate
+//! switch by switch, so that other load disturbs them alike. The example starts the processes
+//! itself and kills them at the end; by themselves they end after a minute.
 
 use idlewave_freeze::clock::{now, sleep_until};
 use idlewave_freeze::{Freezer, Group, Kind, become_realtime};
@@ -21,14 +21,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Words of a line of memory: what one process writes disturbs no other.
+/// Words per cache line: what one process writes does not disturb the others.
 const STRIDE: usize = 8;
 const MOST_PROCESSES: usize = 8;
 const LIFE: Nanos = Nanos::from_secs(60);
-/// How long one number of processes is measured; on a busy machine fewer switches fit in.
+/// How long each number of processes and threads is measured; a busy machine fits fewer switches.
 const SET: Nanos = Nanos::from_secs(10);
 
-/// Shared words: word 0 is the number of the switch; the line behind process p's holds the last switch that it saw and when.
+/// Shared words: word 0 is the number of the switch. Cache line p + 1 holds the last switch that
+/// process p saw, and when.
 struct Shared {
     memory: Mapping,
     words: usize,
@@ -58,7 +59,7 @@ impl Shared {
     }
 }
 
-/// A process: one thread that answers and others that only compute, to the end of its life.
+/// A worker process: one thread that answers, and others that only compute, for [`LIFE`].
 fn work(path: &Path, process: usize, threads: usize) -> Outcome<()> {
     let shared = Shared::open(path)?;
     let end = now() + LIFE;
@@ -68,7 +69,7 @@ fn work(path: &Path, process: usize, threads: usize) -> Outcome<()> {
         }
         let mut last = u64::MAX;
         while now() < end {
-            // The time is written before the number that says so is.
+            // The time is written before the number that announces it.
             let switch = shared.switch().load(Ordering::Acquire);
             if switch != last {
                 shared.when(process).store(now().get(), Ordering::Relaxed);
@@ -80,7 +81,7 @@ fn work(path: &Path, process: usize, threads: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Processes that are killed and waited for at the end, by their own handles.
+/// Processes that are killed and reaped when this is dropped.
 struct Workers(Vec<Child>);
 
 impl Drop for Workers {
@@ -98,7 +99,7 @@ fn become_normal() {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &parameters) };
 }
 
-/// All processes have seen this switch: the moment at which the last one had.
+/// Waits until all processes have seen this switch; returns when the last one saw it.
 fn await_all(shared: &Shared, processes: usize, switch: u64) -> Outcome<Nanos> {
     let end = now() + Nanos::from_secs(5);
     while now() < end {

@@ -1,4 +1,4 @@
-//! The clock of the node and waiting for a moment of it, asleep.
+//! The clock of the node, and sleeping until a time on it.
 //!
 //! Waiting never spins. Measured on two CPUs: a loop of 5 us at real-time priority starved the
 //! helper threads of MPI ranks on its CPU, so that a freeze took 18 ms in the median instead of
@@ -29,18 +29,18 @@ pub(crate) fn look_until<T, E>(
     }
 }
 
-/// The pause between two polls after this much time. A slow operation waits for CPUs in use by
-/// others, and polling at real-time priority takes a CPU too: on two busy CPUs, where a freeze took
-/// 4 ms in the median, polling every 100 us took a sixth of that time.
+/// The pause between two polls, after polling for this long. A slow operation waits for CPUs in use
+/// by others, and polling at real-time priority takes a CPU too: on two busy CPUs, where a freeze
+/// took 4 ms in the median, polling every 100 us took a sixth of that time.
 fn pause(passed: Nanos) -> Nanos {
     LOOK_EVERY.max(Nanos::from_nanos(passed.get() / 8))
 }
 
-/// Notification of `cgroup.events` is limited to one in about 10 ms, so the state is polled at this
-/// interval. A freeze of two busy single-threaded processes takes 40 us; polling every 100, 30 and
-/// 15 us notices it after 129, 55 and 42 us (`--example freeze_cost`, n = 80). With three threads
-/// each, polling every 15 us was no better than every 30, since polling takes a CPU from the
-/// processes that must stop.
+/// Notifications of `cgroup.events` are limited to about one in 10 ms, so the state is polled at
+/// this interval. A freeze of two busy single-threaded processes takes 40 us; polling every 100, 30
+/// and 15 us notices it after 129, 55 and 42 us (`--example freeze_cost`, n = 80). With three
+/// threads each, polling every 15 us was no better than every 30, since polling takes a CPU from
+/// the processes that must stop.
 const LOOK_EVERY: Nanos = Nanos::from_micros(30);
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! One cgroup with a freezer: its files, their content, and how it is released.
 //!
 //! Version 2: `cgroup.freeze` is written, `frozen` of `cgroup.events` confirms. Version 1:
-//! `freezer.state` is both, and is `FREEZING` until the last thread has stopped. The files stay
-//! open, so a switch resolves no path.
+//! `freezer.state` does both, and reads `FREEZING` until the last thread has stopped. The files
+//! stay open, so a switch resolves no path.
 
 use crate::clock::{look_until, now};
 use crate::error::FreezeError;
@@ -211,7 +211,7 @@ pub(crate) fn members(directory: &Path) -> Result<Vec<Pid>, FreezeError> {
 /// Moves a process into a group.
 pub(crate) fn enter(directory: &Path, pid: Pid) -> Result<(), FreezeError> {
     let path = directory.join("cgroup.procs");
-    // No truncation and no creation: a file of the kernel either is there or is not.
+    // Neither truncates nor creates: a kernel file either exists or does not.
     let written = OpenOptions::new()
         .write(true)
         .open(&path)
@@ -238,14 +238,14 @@ pub(crate) fn release_when(
     if !directory.exists() {
         return Ok(());
     }
-    // Whatever happens next, they must run. A failure is reported if the group cannot be removed;
-    // otherwise they have left it.
+    // Whatever happens next, the processes must run. A failed thaw is reported only if the group
+    // cannot be removed; otherwise they have left it.
     let thawed = Control::open(kind, directory).and_then(|control| control.thaw());
     let removed = look_until(now(), RELEASE_LIMIT, || {
         for pid in members(directory).unwrap_or_default() {
             let home = homes.of.get(&pid).unwrap_or(&homes.default);
-            // Its previous group may have been removed; the default is the caller's own group, or
-            // that of the next round.
+            // Its previous group may have been removed. If it cannot enter the default either, the
+            // next round tries again.
             if moves.go(|| enter(home, pid)).is_err() {
                 let _ = moves.go(|| enter(&homes.default, pid));
             }

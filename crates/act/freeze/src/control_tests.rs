@@ -1,4 +1,4 @@
-//! Tests with directories of plain files, which return states that no healthy kernel does.
+//! Tests with directories of plain files, which report states that a healthy kernel never reports.
 
 use super::*;
 use std::thread;
@@ -22,7 +22,7 @@ fn fake_v1(state: &str) -> (tempfile::TempDir, Control) {
     (dir, control)
 }
 
-/// Another answer of the same length, so that a reader sees either one.
+/// Writes another answer of the same length, so that a reader sees either the old or the new one.
 fn say(answer: &Path, text: &str) {
     let file = OpenOptions::new().write(true).open(answer).unwrap();
     assert_eq!(file.write_at(text.as_bytes(), 0).unwrap(), 9);
@@ -55,7 +55,7 @@ fn a_group_that_never_says_frozen_is_an_error_at_the_limit_and_thawed() {
 fn a_group_of_version_1_that_stays_freezing_is_an_error_and_what_does_not_thaw_another() {
     let (dir, control) = fake_v1("FREEZING\n");
     let error = control.freeze(Nanos::from_millis(3)).unwrap_err();
-    // It does not say THAWED either: the caller must know that it may still be stopped.
+    // The group does not report THAWED either: the caller must know that it may still be stopped.
     let FreezeError::NotThawedAgain { source, .. } = &error else {
         panic!("{error}");
     };

@@ -101,7 +101,7 @@ pub enum FreezeError {
     Unknown {
         /// The file.
         path: PathBuf,
-        /// Its text, cut.
+        /// Its text, truncated.
         text: String,
     },
     /// Real-time priority or locked memory was refused.

@@ -85,8 +85,8 @@ impl Group {
         })
     }
 
-    /// Registers the group, with what it holds already, with a watchdog. From then on it is not
-    /// frozen without it.
+    /// Registers the group, with what it holds already, with a watchdog. From then on it cannot be
+    /// frozen without that watchdog.
     ///
     /// # Errors
     /// [`FreezeError::Unguarded`] if the watchdog has ended.
@@ -131,10 +131,10 @@ impl Group {
         }
     }
 
-    /// Never stops this process, a launcher's daemon; to be called before it is added with others.
-    /// Its children are stopped. Those that it starts after [`Group::add`] are found when that is
-    /// called again, or, with signals and [`Group::add_session`], at once; a process that keeps
-    /// starting children then keeps a freeze from being confirmed.
+    /// Never stops this process, such as a launcher's daemon; to be called before it is added with
+    /// others. Its children are stopped. Those that it starts after [`Group::add`] are found when
+    /// `add` is called again. With signals and [`Group::add_session`] they are found at once; a
+    /// process that keeps starting children then prevents a freeze from being confirmed.
     pub fn exempt(&mut self, pid: Pid) {
         self.exempt.insert(pid);
         if let Means::Signals(signals) = &mut self.means {
@@ -164,8 +164,8 @@ impl Group {
     }
 
     /// Adds a process with all its descendants, including future ones. Descendants of other users
-    /// and the caller are ignored. A program with other rights that a member starts later
-    /// (set-user-ID) is a member of a cgroup.
+    /// and the caller are ignored. In a cgroup, a program with other rights (set-user-ID) that a
+    /// member starts later is a member too.
     ///
     /// # Errors
     /// [`FreezeError::OtherUser`] if the process does not fully belong to the group's user,
@@ -210,8 +210,8 @@ impl Group {
             todo.retain(|p| {
                 !(inside.contains(p) || self.exempt.contains(p) || added.others.contains(p))
             });
-            // A parent may end while its children are read; they are searched below all processes
-            // found.
+            // A parent may end while its children are read, so children of all processes found so
+            // far are searched for.
             roots.extend(&todo);
             let before = added.processes.len();
             for pid in todo {
@@ -267,11 +267,11 @@ impl Group {
         Ok(())
     }
 
-    /// Stops all processes and waits, asleep, until all threads have stopped. If already frozen, it
-    /// is confirmed again.
+    /// Stops all processes and waits, asleep, until all threads have stopped. A group that is
+    /// already frozen is confirmed again.
     ///
     /// # Errors
-    /// [`FreezeError::NotFrozen`] after the limit: they were thawed.
+    /// [`FreezeError::NotFrozen`] after the limit: the processes were thawed.
     /// [`FreezeError::NotThawedAgain`] if even that failed. [`FreezeError::Unguarded`] if its
     /// watchdog has ended, [`FreezeError::LeaseOver`] if this process was stopped for longer than
     /// its lease: then nothing is frozen.
@@ -318,8 +318,8 @@ impl Group {
         }
     }
 
-    /// Whether all of it has stopped. An empty cgroup keeps its ordered state; an empty group of
-    /// signals counts as frozen, since nothing runs.
+    /// Whether all of it has stopped. An empty cgroup keeps its ordered state; an empty signal
+    /// group counts as frozen, since nothing runs.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -338,11 +338,11 @@ impl Group {
         }
     }
 
-    /// Thaws the processes, moves them back and removes the group, as dropping it does, and returns
-    /// errors.
+    /// Like dropping the group (thaws the processes, moves them back and removes the group), but
+    /// returns errors.
     ///
     /// # Errors
-    /// What was left. A watchdog still knows it, and [`crate::recover`] finds it later.
+    /// Something was left. A watchdog still knows it, and [`crate::recover`] finds it later.
     pub fn remove(mut self) -> Result<(), FreezeError> {
         self.give_up()
     }

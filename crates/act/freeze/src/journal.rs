@@ -2,8 +2,8 @@
 //! watchdogs are killed at once: a cgroup is found by its name ([`crate::recover`]), but the kernel
 //! keeps no trace of who stopped a process.
 //!
-//! PID and start time are written before the process is stopped, and removed when all continue. The
-//! file's name identifies its owner. The file is removed on drop.
+//! PID and start time are written before the process is stopped, and removed once all processes
+//! continue. The file's name identifies its owner. The file is removed on drop.
 
 use crate::error::FreezeError;
 use crate::private_name::PrivateName;
@@ -23,7 +23,7 @@ const PLACES: [&str; 2] = ["/dev/shm", "/tmp"];
 const ENTRY: usize = 16;
 /// A longer file was not written by a journal: 65,536 processes.
 const LONGEST: u64 = 1 << 20;
-/// Names that another user may have taken first.
+/// How many names may be taken already, by another user.
 const TRIES: u32 = 100;
 
 /// The file of one group.
@@ -35,7 +35,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Creates an empty one.
+    /// Creates an empty journal.
     pub(crate) fn create() -> Result<Self, FreezeError> {
         let mut failed = None;
         for place in PLACES {
@@ -67,7 +67,7 @@ impl Journal {
         }
     }
 
-    /// A process is about to be stopped.
+    /// Records that a process is about to be stopped.
     pub(crate) fn stopping(&mut self, pid: Pid, start: u64) -> Result<(), FreezeError> {
         let mut entry = [0; ENTRY];
         let (number, began) = entry.split_at_mut(ENTRY / 2);
@@ -79,10 +79,10 @@ impl Journal {
         Ok(())
     }
 
-    /// All stopped processes continue.
+    /// Records that all stopped processes continue.
     pub(crate) fn going(&mut self) {
-        // If this process is killed, the next start continues the remaining entries once more,
-        // which does no harm.
+        // If this fails and the process is killed, the next start continues the remaining entries
+        // once more, which does no harm.
         if self.entries > 0 && self.file.set_len(0).is_ok() {
             self.entries = 0;
         }
@@ -95,7 +95,7 @@ impl Drop for Journal {
     }
 }
 
-/// Continues what this user's dead owners had stopped, and removes their files; returns these.
+/// Continues what dead owners of this user had stopped; removes their files and returns the paths.
 pub(crate) fn recover(here: u64) -> Result<Vec<PathBuf>, FreezeError> {
     let mut recovered = Vec::new();
     let mut failed = Ok(());
@@ -205,7 +205,7 @@ mod tests {
                 std::thread::yield_now();
             }
         }
-        // As if its owner had been killed: the start time is another one's.
+        // As if its owner had been killed: the start time belongs to another process.
         let here = PrivateName::next().unwrap().namespace();
         let name = journal.path.file_name().unwrap().to_str().unwrap();
         let orphan = PrivateName::parse_journal(name).unwrap().of_nobody();

@@ -24,12 +24,12 @@ const PAUSED: u8 = 2;
 /// Interval at which a waiting mover polls.
 const LOOK_EVERY: Nanos = Nanos::from_millis(1);
 
-/// Excludes moves by one thread and freezes by another one from each other. Without a lock: a
+/// Makes moves by one thread and freezes by another mutually exclusive. This is not a lock: a
 /// real-time thread must not wait for one that holds a lock but has no CPU.
 #[derive(Debug)]
 pub struct Moves {
     /// One of the values above. A move happens between the exchanges that start and end it (acquire
-    /// and release), so a successful pause has all of it behind it.
+    /// and release), so a successful pause comes after the whole move.
     state: AtomicU8,
     /// A pause is waiting: no further move starts. Only a hint, so not ordered with anything else.
     wanted: AtomicBool,
@@ -37,8 +37,8 @@ pub struct Moves {
 }
 
 impl Moves {
-    /// For groups of that kind. Only version 2 has one lock for both; otherwise both are always
-    /// allowed.
+    /// For groups of that kind. Only version 2 has one kernel lock for both; otherwise both are
+    /// always allowed.
     pub fn new(kind: Kind) -> Self {
         Self {
             state: AtomicU8::new(FREE),
@@ -81,7 +81,7 @@ impl Moves {
             .compare_exchange(PAUSED, FREE, Ordering::Release, Ordering::Relaxed);
     }
 
-    /// Runs a move when allowed; waits for that, asleep.
+    /// Runs a move as soon as moves are allowed; sleeps until then.
     pub fn go<T>(&self, moves: impl FnOnce() -> T) -> T {
         if !self.shares {
             return moves();
@@ -101,7 +101,7 @@ impl Moves {
     }
 }
 
-/// Without any coordination.
+/// Does not coordinate anything.
 impl Default for Moves {
     fn default() -> Self {
         Self {
@@ -129,7 +129,7 @@ mod tests {
             scope.spawn(move || {
                 moves.go(|| {
                     begin.send(()).unwrap();
-                    // Or the test has failed.
+                    // An error means that the test has failed.
                     let _ = ended.recv();
                 });
             });
@@ -138,7 +138,7 @@ mod tests {
             let refused = moves.pause(SHORT);
             assert!(matches!(refused, Err(FreezeError::Moving { limit }) if limit == SHORT));
             assert!(!moves.is_paused());
-            // It does not end a move.
+            // This does not end a move.
             moves.resume();
             moves.pause(Nanos::ZERO).unwrap_err();
             end.send(()).unwrap();

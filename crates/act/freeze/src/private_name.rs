@@ -19,7 +19,7 @@ static MADE: AtomicU64 = AtomicU64::new(0);
 /// `idlewave-freeze.NAMESPACE.PID.START.SERIAL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PrivateName {
-    /// The PID namespace of the owner's PID: elsewhere it is another process.
+    /// The PID namespace of the owner's PID: in another one the PID means another process.
     namespace: u64,
     owner: Pid,
     /// The owner's start time, since PIDs are reused.

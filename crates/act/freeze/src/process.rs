@@ -57,7 +57,7 @@ pub(crate) fn stat(pid: Pid) -> Option<Stat> {
     Stat::parse(&String::from_utf8_lossy(&bytes))
 }
 
-/// All processes there are now. One that ends meanwhile is left out, one that begins may be.
+/// All current processes. One that ends meanwhile is left out; one that starts meanwhile may be.
 pub(crate) fn all() -> Result<BTreeMap<Pid, Stat>, FreezeError> {
     let proc = Path::new("/proc");
     let mut found = BTreeMap::new();
@@ -90,7 +90,7 @@ fn threads(pid: Pid) -> Option<impl Iterator<Item = Stat>> {
     }))
 }
 
-/// A signal to a process of that start; nothing where it is another one or none.
+/// Sends a signal to the process with this PID and start time; does nothing if there is none.
 pub(crate) fn signal_by_number(pid: Pid, start: u64, signal: Signal) -> Result<(), FreezeError> {
     match stat(pid) {
         Some(stat) if stat.start == start => told(send(pid, signal), pid),
@@ -98,7 +98,7 @@ pub(crate) fn signal_by_number(pid: Pid, start: u64, signal: Signal) -> Result<(
     }
 }
 
-/// What became of a signal. A process that has ended needs none.
+/// Maps the result of a signal: a process that has ended needs none.
 pub(crate) fn told(sent: io::Result<()>, pid: Pid) -> Result<(), FreezeError> {
     match sent {
         Err(error) if Errno::from_io_error(&error) != Some(Errno::SRCH) => {

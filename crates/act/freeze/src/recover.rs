@@ -18,7 +18,8 @@ use std::path::PathBuf;
 /// The first that could not be removed, after all others were tried.
 pub fn recover(freezer: &Freezer) -> Result<Vec<PathBuf>, FreezeError> {
     let here = namespace()?;
-    // Whatever the freezer: jobs that Slurm limits by a cgroup stay in it.
+    // Whatever the freezer: jobs that Slurm limits by a cgroup stay in it and are stopped by
+    // signals.
     let (mut recovered, mut failed) = match journal::recover(here) {
         Ok(recovered) => (recovered, None),
         Err(error) => (Vec::new(), Some(error)),

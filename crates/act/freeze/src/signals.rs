@@ -39,7 +39,7 @@ pub(crate) struct Signals {
     exempt: BTreeSet<Pid>,
     /// Processes to continue; not those that others had stopped.
     stopped: BTreeMap<Pid, Stopped>,
-    /// The same, for the time after this process.
+    /// The same, for recovery after this process has died.
     journal: Journal,
 }
 
@@ -97,7 +97,7 @@ impl Signals {
         Ok(all)
     }
 
-    /// Stops running members; returns whether none was new and all rest.
+    /// Stops running members once; returns what was found.
     fn round(&mut self, line: Option<&Line>) -> Result<Round, FreezeError> {
         let before = self.known.clone();
         let found = self.find()?;
@@ -129,7 +129,7 @@ impl Signals {
                     line.stopping(pid, start)?;
                 }
                 let handle = handle(pid).ok();
-                // What is behind the handle or the number still is who was found.
+                // The handle or PID must still refer to the process that was found.
                 if process::stat(pid).is_none_or(|stat| stat.start != start) {
                     continue;
                 }
@@ -208,7 +208,7 @@ impl Signals {
         failed.map_or(Ok(took), Err)
     }
 
-    /// Whether all rest now.
+    /// Whether all are at rest now.
     pub(crate) fn is_frozen(&mut self) -> Result<bool, FreezeError> {
         let found = self.find()?;
         Ok(found.keys().all(|pid| process::rests(*pid) != Some(false)))
@@ -255,7 +255,7 @@ impl Round {
 }
 
 impl Stopped {
-    /// Nothing is wrong with a process that has ended.
+    /// A process that has ended is no error.
     fn signal(&self, pid: Pid, signal: Signal) -> Result<(), FreezeError> {
         match &self.handle {
             Some(handle) => told(send_by_handle(handle, signal), pid),

@@ -3,12 +3,12 @@
 //!
 //! There are two of them, so that one may be killed along with the owner. Each is a program of its
 //! own, started by the owner in its own session, with a pipe from the owner. Registrations come
-//! through the pipe; its end (or that of the owner, if another process inherited the pipe) is the
-//! sign to act. Everything sent before the owner died is read first.
+//! through the pipe. The watchdogs act when the pipe ends (or the owner, if another process
+//! inherited the pipe). Everything sent before the owner died is read first.
 //!
-//! A stopped owner keeps its pipe open, so it renews a lease in terms of `CLOCK_MONOTONIC`, a clock
-//! common to all. When the lease expires, the watchdogs thaw everything, repeatedly, until it is
-//! renewed. The owner relies on a freeze only if the lease is valid by the same clock before and
+//! A stopped owner keeps its pipe open. So the owner also renews a lease on `CLOCK_MONOTONIC`, a
+//! clock common to all. When the lease expires, the watchdogs thaw everything, repeatedly, until it
+//! is renewed. The owner relies on a freeze only if the lease is valid by the same clock before and
 //! afterwards. The watchdogs answer renewals, so that a stopped watchdog is noticed.
 
 mod pipes;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long a watchdog may take to start, and to leave: a program is started, perhaps on a busy
+/// How long a watchdog may take to start, and to exit: a program is started, perhaps on a busy
 /// machine.
 const START_LIMIT: Duration = Duration::from_secs(10);
 /// Atomic size of a pipe write: a longer line could be split.
@@ -61,22 +61,22 @@ struct Dog {
     asked: AtomicU64,
 }
 
-/// Lines go to each of the programs. Without a lock: a line is written atomically, and a real-time
-/// thread must not wait for one without a CPU.
+/// Sends lines to each of the programs, without a lock: a line is written atomically, and a
+/// real-time thread must not wait for one without a CPU.
 #[derive(Debug)]
 struct Lines {
     pipes: Vec<ChildStdin>,
     /// End of the owner's lease, ns; 0: none. A freeze after it is not reliable: a watchdog may
-    /// have thawed before. Not ordered with anything else: every thread compares it to the clock
+    /// already have thawed. Not ordered with anything else: every thread compares it to the clock
     /// that the watchdog uses.
     until: AtomicU64,
 }
 
 impl Watchdog {
-    /// Starts a program, twice, that calls [`Watchdog::serve`], such as this one with a hidden
-    /// argument. Its input and output are taken over; output before it serves is ignored. Its
-    /// errors go where the command says: an inherited standard error stays open for as long as it
-    /// lives.
+    /// Starts two instances of a program that calls [`Watchdog::serve`], such as this one with a
+    /// hidden argument. Their input and output are taken over; output before they serve is ignored.
+    /// Their errors go where the command says: an inherited standard error stays open for as long
+    /// as they live.
     ///
     /// # Errors
     /// [`FreezeError::Watchdog`] if it cannot be started or does not serve within 10 s.
@@ -140,10 +140,10 @@ impl Watchdog {
         !self.line.is_broken() && !self.dogs.iter().any(|dog| dog.is_deaf(now))
     }
 
-    /// Promises to call this again within that time; if it is late, the watchdog thaws everything,
-    /// and nothing is frozen. To be called by one thread, the one that freezes and thaws. True if
-    /// the previous promise was broken: then everything that was frozen runs, or will in a moment,
-    /// and the caller has to start from there.
+    /// Promises to call this again within `lease`. If that call is late, the watchdog thaws
+    /// everything, and freezes fail. To be called by one thread only, the one that freezes and
+    /// thaws. True if the previous promise was broken: then everything that was frozen runs, or
+    /// will in a moment, and the caller has to start from there.
     ///
     /// # Errors
     /// [`FreezeError::Unguarded`] if a watchdog has ended or accepts nothing.
@@ -170,7 +170,7 @@ impl Watchdog {
 }
 
 impl Dog {
-    /// Reads its answers; the time of unanswered renewals restarts at `now`, with the next renewal.
+    /// Reads its answers. After one, unanswered renewals are timed from `now`, the next renewal.
     fn hear(&self, now: Nanos) {
         let mut answers = [0; 512];
         let mut heard = false;
@@ -182,10 +182,10 @@ impl Dog {
         }
     }
 
-    /// Whether it has not answered for long.
+    /// Whether it has not answered for too long.
     fn is_deaf(&self, now: Nanos) -> bool {
         let asked = Nanos::from_nanos(self.asked.load(Ordering::Relaxed));
-        // Its answer may be waiting: an owner that was stopped itself has not looked.
+        // Its answer may be waiting unread, if the owner itself was stopped.
         asked > Nanos::ZERO
             && now > asked + DEAF
             && !can_read(&[self.hears.as_fd()], Some(Duration::ZERO))
@@ -198,7 +198,7 @@ impl Drop for Watchdog {
         let told = self.line.say("quit").is_ok();
         let end = begin + Nanos::from(START_LIMIT);
         for dog in &mut self.dogs {
-            // A stopped one hears nothing.
+            // A stopped watchdog hears nothing.
             let leaves = told && !dog.is_deaf(begin);
             let mut ended = false;
             while leaves && !ended && crate::clock::now() < end {
@@ -216,7 +216,7 @@ impl Drop for Watchdog {
 }
 
 impl Drop for Dog {
-    /// For one started beside one that does not serve.
+    /// For a program started beside one that does not serve.
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
             let _ = self.child.kill();
@@ -255,7 +255,7 @@ fn await_ready(mut stdout: &File) -> Result<(), String> {
 }
 
 impl Lines {
-    /// Sends a line to all of them, whichever receive it.
+    /// Sends a line to all of them, even if one does not receive it.
     fn say(&self, line: &str) -> Result<(), FreezeError> {
         if line.len() >= LONGEST_LINE || line.contains('\n') {
             return Err(FreezeError::Watchdog(format!(
@@ -359,7 +359,7 @@ mod tests {
         dog.hear(at(1));
         assert!(!dog.is_deaf(at(2)));
         assert!(dog.is_deaf(at(2) + Nanos::from_nanos(1)));
-        // The answer came, but the asking process was stopped itself.
+        // The answer came, but the asking process was itself stopped.
         says.write_all(b"..").unwrap();
         assert!(!dog.is_deaf(at(50)));
         dog.hear(at(50));

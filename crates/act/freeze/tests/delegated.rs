@@ -1,5 +1,4 @@
-//! A user without rights who was given a control group of their own uses its freezer; one who was
-//! given none is told so.
+//! An unprivileged user who was given a control group can use its freezer.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +17,7 @@ fn acts_in_a_child() {
     common::act(&[("use", use_it)]);
 }
 
-/// As a user without rights, within the control group that was given.
+/// Runs as an unprivileged user, within the delegated control group.
 fn use_it(kind: &str) {
     assert_ne!(Uid::own(), Uid::ROOT);
     let kind = match kind {
@@ -34,7 +33,7 @@ fn use_it(kind: &str) {
     assert!(counters.stand_still(STILL));
     group.thaw().unwrap();
     counters.await_progress();
-    // What root runs is not theirs, whatever the kernel would say.
+    // Processes of root are refused, whatever the kernel would say.
     let parent = idlewave_units::Pid::new(std::os::unix::process::parent_id());
     assert!(matches!(
         group.add(parent),
@@ -51,7 +50,7 @@ fn a_delegated_group_is_enough_for_its_user() {
     if !is_root() {
         return skip("delegating a control group needs root");
     }
-    // That user may not be able to read where this program is.
+    // That user may not be able to read the directory of this program.
     let open = tempfile::tempdir().unwrap();
     fs::set_permissions(open.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let program = open.path().join("program");

@@ -1,4 +1,4 @@
-//! Whose processes may be stopped, and what a user without rights can do.
+//! Whose processes may be stopped, and what an unprivileged user can do.
 
 #![allow(clippy::unwrap_used)]
 
@@ -53,13 +53,13 @@ fn processes_of_another_user_are_not_touched() {
             shell.env(name, value.unwrap());
         }
         let mut family = Act::start(shell.args(["-c", &format!("{} & wait", words.join(" "))]));
-        // A job of root holds no processes of others ...
+        // A group of root takes no processes of others ...
         let mut group = Group::create(&freezer, Uid::ROOT).unwrap();
         assert!(matches!(
             group.add(theirs.pid()),
             Err(FreezeError::OtherUser { theirs, group, .. }) if theirs == Uid::new(NOBODY) && group == Uid::ROOT
         ));
-        // ... nor when they are children of its own.
+        // ... not even children of root's own processes.
         let added = group.add(family.pid()).unwrap();
         assert_eq!(Vec::from_iter(added.processes), [family.pid()]);
         assert_eq!(added.others.len(), 1);
@@ -70,7 +70,7 @@ fn processes_of_another_user_are_not_touched() {
             end(pid);
         }
         family.kill();
-        // On behalf of the user root does.
+        // In a group of that user, root may stop them.
         let mut group = Group::create(&freezer, Uid::new(NOBODY)).unwrap();
         group.add(theirs.pid()).unwrap();
         group.freeze(LIMIT).unwrap();
@@ -78,7 +78,8 @@ fn processes_of_another_user_are_not_touched() {
         drop(group);
         counters.await_progress();
     }
-    // The same user without rights: signals work, another's processes and control groups do not.
+    // As the unprivileged user: signals work, but not on processes of others, and no control
+    // groups.
     let mut own = Act::start(&mut as_nobody(&common::command(
         "signals",
         &format!("{} {}", theirs.pid(), counters.path().display()),
@@ -93,7 +94,8 @@ fn processes_of_another_user_are_not_touched() {
     counters.await_progress();
 }
 
-/// As a user without rights: the process and the counters of the argument are of the same user.
+/// Runs as an unprivileged user. The argument names a process of that user and the file of its
+/// counters.
 fn stop_and_thaw_with_signals(argument: &str) {
     println!("\nready");
     let (pid, path) = argument.split_once(' ').unwrap();

@@ -20,18 +20,18 @@ fn acts_in_a_child() {
 
 fn watch(_: &str) {
     Watchdog::serve(Some(51)).unwrap();
-    // The test harness would say more, to nobody.
+    // The test harness would print more, which no one reads.
     std::process::exit(0);
 }
 
-/// Freezes a process and waits to be killed: `KIND PID guarded|alone`.
+/// Freezes a process and waits to be killed: `KIND PID HOW`.
 fn own(argument: &str) {
     let words: Vec<&str> = argument.split(' ').collect();
     let [kind, pid, guarded] = words.as_slice() else {
         panic!("{argument}");
     };
     let mut group = Group::create(&freezer(kind), Uid::own()).unwrap();
-    // Whatever comes first, the watchdog knows all.
+    // In whatever order this happens, the watchdog learns of everything.
     let watchdog = (*guarded != "alone").then(|| watchdog().unwrap());
     let pid = Pid::new(pid.parse().unwrap());
     if *guarded == "added" {
@@ -50,7 +50,7 @@ fn own(argument: &str) {
     }
     let mut heirs = Vec::new();
     if *guarded == "heir" {
-        // A child that inherits the write end of the pipe, so that its end does not come.
+        // A child that inherits the write end of the pipe, so that the pipe does not end.
         for fd in 3..40 {
             // SAFETY: numbers only; a descriptor that is not open is an error that changes nothing.
             unsafe { libc::fcntl(fd, libc::F_SETFD, 0) };
@@ -148,7 +148,7 @@ fn the_watchdog_sends_every_process_back_to_where_it_came_from() {
         let Some(parent) = freezer.parent() else {
             continue;
         };
-        // The first process of the tree is at home here, its child there.
+        // The first process of the tree is at home in one group, its child in the other.
         let (given, other) = (
             common::Given::new(parent, "a"),
             common::Given::new(parent, "b"),
@@ -227,7 +227,7 @@ fn a_pipe_that_another_process_inherited_does_not_keep_the_watchdog_waiting() {
     let counters = Counters::new(1);
     let act = counters.busy(1);
     let mut command = common::command("own", &format!("signals {} heir", act.pid()));
-    // `ready` comes behind the heir's number.
+    // `ready` comes after the heir's number.
     let mut owner = Act::start_saying(&mut command, "heir:");
     let heir = owner.0;
     owner.1.hear("ready");
@@ -250,7 +250,7 @@ fn a_group_that_an_owner_without_a_watchdog_left_is_found_by_its_name() {
         let counters = Counters::new(1);
         let act = counters.busy(1);
         let mut owner = owner(&freezer, act.pid(), "alone");
-        // As long as it lives nobody takes its group away.
+        // As long as the owner lives, recovery leaves its group alone.
         recover(&freezer).unwrap();
         assert!(counters.stand_still(STILL));
         owner.kill();
@@ -271,7 +271,7 @@ fn without_its_watchdog_a_guarded_group_is_not_frozen() {
     for freezer in freezers() {
         let (counters, _act, dog, mut group) = frozen_and_guarded(&freezer);
         group.thaw().unwrap();
-        // Whatever ends a session or a service is not for it.
+        // Signals that end a session or a service do not end a watchdog.
         for pid in dog.pids() {
             for name in ["-TERM", "-HUP", "-INT"] {
                 signal(name, pid);
@@ -350,7 +350,7 @@ fn what_is_left_when_all_are_killed_at_once_the_next_start_thaws() {
             signal("-KILL", dog);
         }
         owner.kill();
-        // Another test may look just now.
+        // Another test may be recovering at the same time.
         recover(&freezer).unwrap();
         counters.await_progress();
         let left = std::fs::read_dir("/dev/shm").unwrap().flatten();
@@ -367,12 +367,12 @@ fn while_its_lease_is_over_an_owner_freezes_nothing_and_everything_runs() {
         let (counters, act, dog, mut group) = frozen_and_guarded(&freezer);
         assert!(!dog.renew(LIMIT).unwrap());
         assert!(counters.stand_still(STILL), "{freezer:?}");
-        // From here on it is as if this process stood still.
+        // From here on this process behaves as if it were stopped.
         assert!(!dog.renew(Nanos::from_millis(20)).unwrap());
         counters.await_progress();
         assert!(matches!(group.freeze(LIMIT), Err(FreezeError::LeaseOver)));
         counters.await_progress();
-        // It goes on in the midst of a freeze, and is stopped again.
+        // It resumes in the middle of a freeze, and is stopped again.
         match group.directory() {
             None => signal("-STOP", act.pid()),
             Some(directory) => {
@@ -384,7 +384,7 @@ fn while_its_lease_is_over_an_owner_freezes_nothing_and_everything_runs() {
             }
         }
         counters.await_progress();
-        // It is told once that all of it ran.
+        // It is told once that everything ran.
         assert!(dog.renew(LIMIT).unwrap());
         assert!(!dog.renew(LIMIT).unwrap());
         group.freeze(LIMIT).unwrap();

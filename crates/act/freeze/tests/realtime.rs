@@ -1,5 +1,5 @@
-//! Priority and locked memory, as the kernel has them afterwards. Alone in its program: the process
-//! stays locked.
+//! Priority and locked memory, as the kernel reports them afterwards. A program of its own, since
+//! the process stays locked.
 
 #![allow(clippy::unwrap_used)]
 
@@ -64,7 +64,7 @@ fn acts_in_a_child() {
     common::act(&[("precede", precede)]);
 }
 
-/// Leads a session of its own, and says what it got.
+/// Leads a session of its own, and says which precedence it got.
 fn precede(_: &str) {
     rustix::process::setsid().unwrap();
     // The process's first thread is the test harness's.

@@ -39,7 +39,7 @@ fn a_frozen_busy_loop_makes_no_progress_and_a_thawed_one_does() {
             if freezer == Freezer::Signals {
                 assert!(states(act.pid()).chars().all(|s| s == 'T'));
             }
-            // It is confirmed as often as it is asked.
+            // A freeze is confirmed as often as requested.
             group.freeze(LIMIT).unwrap();
             assert!(counters.stand_still(STILL));
             group.thaw().unwrap();
@@ -77,7 +77,7 @@ fn what_another_thread_adds_to_a_frozen_group_is_frozen_until_it_thaws() {
             moves.resume();
             adding.join().unwrap();
         });
-        // Confirmed again, with whom has come.
+        // Confirmed again, including the added process.
         brake.freeze(LIMIT).unwrap();
         assert!(counters.stand_still(STILL) && others.stand_still(STILL));
         brake.thaw().unwrap();
@@ -109,7 +109,7 @@ fn every_process_goes_back_to_where_it_came_from() {
         group.remove().unwrap();
         assert_eq!([cgroups(first.pid()), cgroups(second.pid())], before);
         others.await_progress();
-        // What is born in the group goes where the first one came from.
+        // A process that starts in the group goes to where the first one came from.
         let directory = tempfile::tempdir().unwrap();
         let flag = directory.path().join("go");
         let script = format!(
@@ -135,7 +135,7 @@ fn every_process_goes_back_to_where_it_came_from() {
     }
 }
 
-/// What a process was started with.
+/// The command line of a process.
 fn commanded(pid: Pid) -> String {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
@@ -173,8 +173,8 @@ fn a_limit_of_nothing_is_an_error_that_leaves_all_running() {
         for act in &acts {
             group.add(act.pid()).unwrap();
         }
-        // Signals need two readings of /proc at least, and the threads the CPU; a control group may
-        // be faster.
+        // Signals need at least two readings of /proc, and the threads need the CPU; a control
+        // group may be faster.
         for _ in 0..20 {
             match group.freeze(Nanos::ZERO) {
                 Ok(_) => drop(group.thaw().unwrap()),
@@ -207,7 +207,7 @@ fn processes_that_fork_while_they_are_frozen_all_end_up_frozen() {
             let members = group.members().unwrap();
             assert!(members.len() >= 4, "{members:?}");
             std::thread::sleep(Duration::from_millis(30));
-            // Nobody was born and nobody has ended.
+            // No process has started or ended.
             assert_eq!(group.members().unwrap(), members, "{freezer:?}");
             assert!(group.is_frozen().unwrap());
             group.thaw().unwrap();
@@ -288,7 +288,7 @@ fn an_exempt_process_runs_on_while_its_children_are_frozen() {
         assert!(!states(launcher_pid).contains('T'));
         use std::io::{BufRead, Write};
         writeln!(input, "you").unwrap();
-        // It may stand behind what its child had begun to say when that was frozen.
+        // The line may follow what the child had begun to print when it was frozen.
         let mut said = std::io::BufReader::new(launcher.stdout.take().unwrap()).lines();
         assert!(
             said.any(|line| line.unwrap().ends_with("heard you")),
@@ -351,7 +351,7 @@ fn who_was_continued_by_another_is_stopped_again() {
     counters.await_progress();
 }
 
-/// A session whose leader starts a counting process as an orphan, then goes on with this.
+/// A session whose leader starts a counting process as an orphan, then executes `then`.
 fn session(counters: &Counters, then: &str) -> Act {
     let child = counters.command(1);
     let arguments: Vec<_> = child.get_args().map(|a| a.to_str().unwrap()).collect();
@@ -372,7 +372,7 @@ fn a_session_is_found_with_its_orphans_and_with_those_to_come() {
         let counters = Counters::new(1);
         let directory = tempfile::tempdir().unwrap();
         let flag = directory.path().join("go");
-        // It has one more orphan when the file is there, and removes the file when it has.
+        // Once the file exists, the leader starts one more orphan, and then removes the file.
         let leader = session(
             &counters,
             &format!(

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// Each user may always use 1/PART of a CPU.
 const PART: u64 = 50;
-/// What a user may use in a burst: some hundred answers.
+/// What a user may use in a burst: about a hundred answers.
 const BURST: Nanos = Nanos::from_millis(20);
 /// Most users tracked. Users without recent use are forgotten.
 const MOST: usize = 1_024;
@@ -15,12 +15,12 @@ const MOST: usize = 1_024;
 #[derive(Debug)]
 pub struct Budget {
     exempt: [Uid; 2],
-    /// By user: the remaining debt, and its time.
+    /// By user: the debt, and when it was last updated.
     debts: BTreeMap<Uid, (Nanos, Nanos)>,
 }
 
 impl Budget {
-    /// For a service of this user.
+    /// A budget for a service of this user.
     pub fn new(owner: Uid) -> Self {
         Self {
             exempt: [Uid::ROOT, owner],

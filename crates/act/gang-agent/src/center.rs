@@ -91,7 +91,7 @@ pub struct Center<C> {
     /// When all gangs that hold the networks of their nodes were last stopped, drained and
     /// examined.
     quiet_at: Nanos,
-    /// Length of the turn after the current switch, and the turn that it ends.
+    /// Length of the turn after the current switch; `left` is the slot whose turn the switch ends.
     slice: Nanos,
     left: Slot,
     began: Nanos,
@@ -102,7 +102,7 @@ pub struct Center<C> {
     said: u64,
     changed_at: Nanos,
     places: BTreeMap<NodeId, Place>,
-    /// Frames between nodes that were dropped there because they were not made with their key.
+    /// By node: frames that it dropped because their authentication code was wrong.
     forged: BTreeMap<NodeId, u64>,
     heard: Heard,
     /// Gangs that end with a connection.
@@ -115,7 +115,7 @@ pub struct Center<C> {
 }
 
 impl<C: Courier> Center<C> {
-    /// Switches right from the start, as its agents know no earlier controller.
+    /// Switches from the start, without a wait, as its agents know no earlier controller.
     pub fn first(&mut self) {
         self.first = true;
     }
@@ -177,7 +177,8 @@ impl<C: Courier> Center<C> {
                 log(&note);
             }
         }
-        // Twice, as a message may be lost. Otherwise leases end what is frozen.
+        // Twice, as a message may be lost. If both are, agents thaw everything when their leases
+        // end.
         for _ in 0..2 {
             for node in self.desk.nodes().keys() {
                 let bytes = Parcel::State(State::Farewell).encode();

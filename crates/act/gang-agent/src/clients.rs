@@ -24,10 +24,10 @@ const UNREAD: usize = 4 << 20;
 const MOST: usize = 256;
 /// Most connections at a time of one user other than root, to leave room for others.
 const MOST_OF_USER: usize = 40;
-/// Connections accepted at a time, and the interval between such times.
+/// Most connections accepted at a time.
 const MOST_AT_ONCE: usize = 4;
-/// Least interval between requests of a connection. Answers take time of the real-time thread that
-/// switches.
+/// Least interval between requests of a connection, and between rounds of accepting connections.
+/// Both take time of the real-time thread that switches.
 const BREATH: Nanos = Nanos::from_millis(1);
 /// A service that accepts nothing for this long is gone.
 const TAKEN: Duration = Duration::from_secs(2);
@@ -72,7 +72,8 @@ pub struct Clients {
 
 impl Clients {
     /// Listens at `path`; an abandoned socket there is replaced. With `all`, every user of the
-    /// machine may connect (and is identified by the kernel), otherwise only the own user.
+    /// machine may connect (and is identified by the kernel), otherwise only the service's own
+    /// user.
     ///
     /// # Errors
     /// Another service is active there, or the file cannot be created.
@@ -107,7 +108,7 @@ impl Clients {
         listener.into_iter().chain(streams).collect()
     }
 
-    /// Whether new connections are refused at the moment.
+    /// Whether new connections have to wait at the moment.
     fn is_deaf(&self) -> bool {
         clock::now() < self.welcomes
     }
@@ -182,7 +183,7 @@ impl Clients {
         }
     }
 
-    /// The user, if known.
+    /// Adds a connection; returns its user, if known.
     fn welcome(&mut self, stream: UnixStream, now: Nanos) -> Option<Uid> {
         let (Ok(peer), Ok(())) = (peer(&stream), stream.set_nonblocking(true)) else {
             return None;
@@ -217,7 +218,7 @@ impl Clients {
         Some(user)
     }
 
-    /// Sends to a connection; nothing if it is gone.
+    /// Sends a reply, unless the connection is gone.
     pub fn say(&mut self, to: ClientId, reply: &Reply) {
         if let Some(client) = self.clients.get_mut(&to) {
             client.say(reply);
@@ -233,7 +234,7 @@ impl Drop for Clients {
 }
 
 impl Client {
-    /// Whether a request has arrived but was not taken.
+    /// Whether a request has arrived but was not yet taken.
     fn asks(&self) -> bool {
         self.input.contains(&b'\n')
     }
@@ -270,7 +271,7 @@ impl Client {
         self.output.push(b'\n');
     }
 
-    /// Sends as much as the other end accepts; false if it accepts nothing any more.
+    /// Sends as much as the other end accepts; false if the connection is to be closed.
     fn flush(&mut self) -> bool {
         while !self.output.is_empty() {
             match self.stream.write(&self.output) {
@@ -394,7 +395,7 @@ impl AsFd for Control {
     }
 }
 
-/// A reply that is not known here.
+/// The error for a reply that this version does not know.
 fn other_version(error: serde_json::Error) -> io::Error {
     let why = misfit(&error.to_string());
     io::Error::other(format!(
@@ -503,7 +504,7 @@ mod tests {
         };
         assert_eq!(asked(clients.take()), [8]);
         assert!(clients.behind(), "it is looked at again");
-        // As if its time had passed.
+        // As if enough time had passed.
         clients.budget = Budget::new(Uid::ROOT);
         assert_eq!(asked(until(&mut clients, 1)), [7]);
     }

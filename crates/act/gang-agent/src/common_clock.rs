@@ -70,14 +70,14 @@ impl CommonClock {
         !self.trips.is_empty()
     }
 
-    /// The controller's time at this time of ours. It never decreases.
+    /// Converts our time to the controller's. The result never decreases.
     pub fn now(&mut self, own: Nanos) -> Nanos {
         let now = Nanos::from_nanos(own.get().saturating_add_signed(self.shift));
         self.last = self.last.max(now);
         self.last
     }
 
-    /// Our time at this time of the controller's.
+    /// Converts the controller's time to ours.
     pub fn own(&self, common: Nanos) -> Nanos {
         Nanos::from_nanos(
             common

@@ -2,9 +2,9 @@
 //! gangs on them, and the ranks that have arrived. Like everything beside the protocol, it is sent
 //! as a whole and repeatedly.
 //!
-//! A gang is assigned to a device when all of its ranks have been found on some node, since only
-//! then the location of every rank is known. Until then they wait for their ticket, a file in
-//! memory that names the device.
+//! A gang is assigned to a device once each of its ranks has been found on some node, since only
+//! then are all locations known. Until then the ranks wait for their ticket, a file in memory that
+//! names the device.
 
 use idlewave_fabric::netctx::Policy;
 use idlewave_link::Coder;
@@ -12,9 +12,9 @@ use idlewave_units::NodeId;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// Most gangs with contexts at a time. The state of all of them fits a message of the link.
+/// Most gangs with contexts at a time. The state of all of them fits in one message of the link.
 pub const MOST_GANGS: usize = 8;
-/// Ranks of one of them.
+/// Most ranks of such a gang.
 pub const MOST_RANKS: u32 = 256;
 /// Most gangs on one device; each takes memory there, while it runs or permanently.
 pub const MOST_ON_DEVICE: usize = 4;
@@ -48,7 +48,7 @@ pub struct ContextSpec {
     pub gang: u32,
     /// The location of its ranks; `None`: not all have arrived.
     pub placed: Option<Placed>,
-    /// Whether one of its nodes has lost its network: it fails on all of them.
+    /// Whether one of its nodes has lost its network: then the gang fails on all nodes.
     #[serde(default)]
     pub lost: bool,
 }
@@ -77,8 +77,8 @@ pub struct DeviceSpec {
     pub ranks: u32,
     /// How a switch exchanges contexts.
     pub copying: Copying,
-    /// Key for its frames between nodes; `None`: each of its gangs is on one node, so there are
-    /// none.
+    /// Key for its frames between nodes; `None`: each of its gangs is on one node, so there are no
+    /// such frames.
     pub key: Option<DeviceKey>,
     /// Address for its frames on each node.
     pub at: Vec<(NodeId, SocketAddr)>,
@@ -92,7 +92,7 @@ pub struct DeviceSpec {
 pub struct DeviceKey([u8; 32]);
 
 impl DeviceKey {
-    /// From these secret bytes.
+    /// Wraps these secret bytes.
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -145,8 +145,8 @@ pub struct ContextSeen {
 pub struct Waiting {
     /// The rank.
     pub rank: u32,
-    /// The first of the consecutive switches, up to the last, at all of which it waited for the
-    /// same.
+    /// The first of the consecutive switches, up to the last one, at which it waited for the same
+    /// thing.
     pub since: u64,
     /// What it waits for.
     pub what: What,
@@ -170,7 +170,7 @@ pub enum What {
         /// The tag.
         tag: u32,
     },
-    /// Nothing any more: it has left.
+    /// Nothing: it has left.
     Left,
 }
 

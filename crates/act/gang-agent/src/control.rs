@@ -26,7 +26,7 @@ pub enum Request {
         weight: u32,
         /// The gang outlives the connection.
         keep: bool,
-        /// Bytes of the network context of each rank, if ranks shall have one.
+        /// Bytes of the network context of each rank, if ranks are to have one.
         #[serde(default)]
         contexts: Option<u64>,
     },
@@ -35,8 +35,8 @@ pub enum Request {
     Observed {
         /// Its number.
         gang: u32,
-        /// Whether all ranks are past MPI_Init; `None`: unknown, or some are on nodes without
-        /// contact.
+        /// Whether all ranks are past MPI_Init; `None`: unknown, or some are on nodes that cannot
+        /// be reached.
         initialised: Option<bool>,
         /// Their activity.
         activity: Observation,
@@ -46,8 +46,8 @@ pub enum Request {
         /// Its number.
         gang: u32,
     },
-    /// The gang of this mark is over, whoever submitted it: its processes continue unswitched. For
-    /// its user, and for users who may submit it.
+    /// The gang of this mark is over, whoever submitted it: its processes continue unswitched.
+    /// Allowed to its user, and to users who may submit it.
     Release {
         /// The mark of its processes.
         mark: Mark,
@@ -77,7 +77,7 @@ pub enum Observation {
     Deadlocked {
         /// Their number.
         ranks: u32,
-        /// Whether they are all ranks that have not ended.
+        /// Whether these are all the ranks that have not ended.
         all: bool,
         /// Whether this holds only if their loops of tests have no other exit.
         polling: bool,
@@ -170,9 +170,9 @@ pub struct GangStatus {
     pub row: Option<u32>,
     /// CPU time used.
     pub cpu: Nanos,
-    /// Time for which it had the CPUs since it is being switched.
+    /// Time for which it has had the CPUs since switching of it began.
     pub turns: Nanos,
-    /// Since it came.
+    /// Time since it was submitted.
     pub age: Nanos,
     /// Whether it could not use its last turns.
     pub idle: bool,
@@ -211,8 +211,8 @@ pub struct NodeStatus {
     pub coordinated: bool,
     /// Limitations.
     pub limits: Vec<String>,
-    /// Frames of network contexts dropped there since its agent started because they were not made
-    /// with their key.
+    /// Frames of network contexts that the node has dropped since its agent started because their
+    /// authentication code was wrong.
     #[serde(default)]
     pub forged: u64,
 }
@@ -256,9 +256,9 @@ pub struct SwitchStatus {
     /// Between the first and the last node thawed; 0 for one node. `None` as above.
     pub skew: Option<Quantiles>,
     /// By phase: its name, and the longest of all nodes. `None` as above. Draining and the change
-    /// of contexts cover switches of gangs with contexts only, and are missing without any.
+    /// of contexts cover only switches of gangs with contexts, and are missing if there were none.
     pub phases: Vec<(String, Quantiles)>,
-    /// Costs of all of them, added up.
+    /// Total cost of all switches.
     pub total: Nanos,
     /// Histogram of all costs: upper edges and counts of non-empty bins.
     pub histogram: Vec<(Nanos, u64)>,
@@ -267,7 +267,7 @@ pub struct SwitchStatus {
 /// The status of the service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Since the start.
+    /// Time since the start.
     pub age: Nanos,
     /// Whether the controller still waits for leases of an earlier one to expire.
     pub open: bool,

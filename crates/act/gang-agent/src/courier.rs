@@ -6,10 +6,10 @@ use idlewave_link::{Address, Link, LinkError};
 use idlewave_units::Nanos;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Sends messages to named peers and receives theirs. Messages may be lost, duplicated and late.
-/// The implementation guarantees that a received message comes from the named peer.
+/// Sends messages to named peers and receives theirs. Messages may be lost, duplicated or late. The
+/// implementation guarantees that a received message comes from the named peer.
 pub trait Courier {
-    /// Sends, or tries to: the sender repeats it until it is answered.
+    /// Tries to send: the caller repeats a message until it is answered.
     fn send(&mut self, now: Nanos, to: Peer, payload: &[u8]);
     /// The next received message; `None` if there is none now. It never blocks.
     fn receive(&mut self, now: Nanos) -> Option<(Peer, Vec<u8>)>;
@@ -34,7 +34,7 @@ pub struct Post {
 }
 
 impl Post {
-    /// Over this link.
+    /// Sends and receives over this link.
     pub fn new(link: Link) -> Self {
         Self {
             link,

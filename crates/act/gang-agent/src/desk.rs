@@ -94,8 +94,8 @@ impl Desk {
         })
     }
 
-    /// Registers a node. False if it came, or changed its CPUs, after gangs were placed on the
-    /// others, and waits until the matrix is empty; or if its data are impossible.
+    /// Registers a node. False if its data are impossible, or if it came, or changed its CPUs,
+    /// after gangs were placed: then it has to wait until the matrix is empty.
     pub fn hello(&mut self, node: NodeId, facts: NodeFacts) -> bool {
         if node.get() >= MOST_NODES || facts.cpus > MOST_CPUS {
             return false;
@@ -243,7 +243,8 @@ impl Desk {
         }
     }
 
-    /// The submitter's report on the ranks of a gang. One that is in MPI_Init (again) runs freely.
+    /// The submitter's report on the ranks of a gang. A gang that is in MPI_Init (again) runs
+    /// freely.
     pub fn observed(&mut self, id: GangId, initialised: Option<bool>, activity: Observation) {
         let Some(gang) = self.gangs.get_mut(&id) else {
             return;

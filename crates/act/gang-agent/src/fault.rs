@@ -24,9 +24,9 @@ pub enum Phase {
     Decided,
 }
 
-/// Kills here if the file named by `IDLEWAVE_GANG_FAULT` exists. Its one line is the phase in small
-/// letters, and the processes to kill; an `s` before a number stops the process instead. The
-/// process that removes the file does it, once.
+/// Kills processes here if the file named by `IDLEWAVE_GANG_FAULT` exists and names this phase. Its
+/// one line is the phase in lower case and the PIDs to kill; an `s` before a PID stops the process
+/// instead. Only the process that removes the file does so, once.
 #[cfg(debug_assertions)]
 pub fn die_at(phase: Phase) {
     use idlewave_sys::process::{Signal, send};
@@ -54,7 +54,7 @@ pub fn die_at(phase: Phase) {
         return;
     }
     let own = Pid::new(std::process::id());
-    // This one last.
+    // This process last.
     all.sort_by_key(|(pid, _)| *pid == own);
     for (pid, signal) in all {
         let _ = send(pid, signal);

@@ -22,10 +22,10 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Starts the program of these words, which calls [`Watchdog::serve`].
+    /// Starts the program with this command line, which must call [`Watchdog::serve`].
     ///
     /// # Errors
-    /// It does not serve, or there are no words.
+    /// It does not serve, or the command line is empty.
     pub fn start(words: Vec<OsString>) -> Result<Guard, FreezeError> {
         let watchdog = Arc::new(begin(&words)?);
         Ok(Guard {
@@ -46,10 +46,10 @@ impl Guard {
         self.coming.is_some()
     }
 
-    /// Has the watchdog thaw everything unless this is called again within that time. True if the
-    /// last call was too late: then everything runs.
+    /// Has the watchdog thaw everything unless this is called again within `lease`. True if this
+    /// call itself came too late: then everything runs.
     pub fn promise(&self, lease: Nanos) -> bool {
-        // One that has ended thawed nothing, and another one is started.
+        // A watchdog that has ended thawed nothing, and another one is started.
         self.watchdog.renew(lease).unwrap_or(false)
     }
 

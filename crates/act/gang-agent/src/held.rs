@@ -36,15 +36,15 @@ pub struct Gangs {
     thawn: bool,
 }
 
-/// A freezing agent renews this lease, or the watchdog thaws: as long as the controller's lease,
-/// after which every agent thaws that receives nothing.
+/// An agent that freezes must renew this lease, or the watchdog thaws. It is as long as the
+/// controller's lease, after which an agent that receives nothing thaws everything.
 const LEASE: Nanos = Nanos::from_secs(1);
 /// Interval of renewal; three renewals may be late.
 pub const RENEW: Nanos = Nanos::from_millis(200);
 /// Time between SIGTERM and SIGKILL.
 const GRACE: Nanos = Nanos::from_secs(5);
-/// How long to wait for a move to end when it can also be done later: most take 6 ms with eight
-/// programs on two CPUs.
+/// How long to wait for a move to end if the work can also be done later. Most moves take 6 ms with
+/// eight programs on two CPUs.
 const BRIEFLY: Nanos = Nanos::from_millis(20);
 
 impl Gangs {
@@ -101,7 +101,7 @@ impl Gangs {
         self.put_right();
     }
 
-    /// Thaws gangs, now if that does not block, and has their processes moved back.
+    /// Thaws gangs, at once if that does not block, and has their processes moved back.
     fn let_go(&mut self, gone: &[GangId]) {
         let mut gone: Vec<Held> = gone.iter().filter_map(|g| self.held.remove(g)).collect();
         if gone.iter().any(Held::waits) {
@@ -115,7 +115,7 @@ impl Gangs {
         for group in gone.iter().filter_map(Held::group) {
             self.tools.mover.remove(group);
         }
-        // Dropping a group of signals thaws it.
+        // Dropping a signal group thaws it.
     }
 
     /// Registers the groups with a new watchdog if theirs has ended; true if that is done, or
@@ -160,8 +160,8 @@ impl Gangs {
         self.held.values().map(|held| held.spec.clone()).collect()
     }
 
-    /// Puts found processes into the groups, and returns the gangs that have ended here: had
-    /// processes, and have none.
+    /// Puts found processes into the groups, and returns the gangs that have ended here: those that
+    /// had processes and now have none.
     pub fn sighted(&mut self, found: &Found, now: Nanos) -> Vec<GangId> {
         let (mut ended, mut changed) = (Vec::new(), self.owed);
         for (gang, held) in &mut self.held {
@@ -244,20 +244,20 @@ impl Gangs {
     /// Freezes a row, or everything under control. Until the next thaw nothing is moved.
     ///
     /// # Errors
-    /// The first gang that did not freeze; some may be frozen. [`FreezeError::Moving`]: nothing is.
+    /// The first gang that did not freeze; some may be frozen. [`FreezeError::Moving`]: none is.
     pub fn freeze(&mut self, slot: Slot) -> Result<(), FreezeError> {
         self.runs = None;
         self.moves.pause(self.limit)?;
         let wanted = self.held.values_mut().filter(|held| held.is_in(slot));
         for held in wanted {
             held.freeze(self.limit)?;
-            // Several slow ones in a row are not a stall.
+            // Several slow freezes in a row are not a stall.
             if let Some(guard) = &self.tools.guard {
                 self.thawn |= guard.promise(LEASE);
             }
         }
         match self.thawn {
-            // What was frozen before runs.
+            // What had been frozen runs again.
             true => Err(FreezeError::LeaseOver),
             false => Ok(()),
         }
@@ -275,7 +275,8 @@ impl Gangs {
         let waits = wanted.iter().any(|held| held.waits());
         let limit = if waits { BRIEFLY } else { Nanos::ZERO };
         let paused = self.moves.pause(limit);
-        // Gangs that are not frozen need no thaw.
+        // If moves could not be paused, only signal groups are thawed: the others are not frozen,
+        // or this fails.
         wanted.retain(|held| paused.is_ok() || held.group().is_none());
         let mut failed = if waits { paused } else { Ok(()) };
         for held in wanted {
@@ -285,7 +286,7 @@ impl Gangs {
         failed
     }
 
-    /// Runs `work` while nothing is moved, if that is possible soon.
+    /// Runs `act` while nothing is moved, if that is possible within `limit`.
     fn paused<T>(
         &mut self,
         limit: Nanos,
@@ -348,7 +349,8 @@ impl Gangs {
                 continue;
             }
             for pid in held.members() {
-                // They were members of the group a moment ago. Who has ended meanwhile needs none.
+                // They were members of the group a moment ago. A process that has ended since needs
+                // no signal.
                 let _ = send(pid, signal);
             }
         }

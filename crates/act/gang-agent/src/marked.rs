@@ -68,7 +68,7 @@ struct Known {
 }
 
 impl Known {
-    /// Whether it need not be read again: an old process will not get a mark.
+    /// Whether it need not be read again: an old unmarked process will not get a mark.
     fn stays(&self, now: Nanos) -> bool {
         let is_old = !self.badge.marked() && now > self.since + YOUNG;
         is_old || self.badge.is_final()
@@ -101,7 +101,7 @@ impl Marks {
         let mut found: BTreeMap<GangId, Vec<Marked>> =
             gangs.iter().map(|spec| (spec.id(), Vec::new())).collect();
         let mut known = BTreeMap::new();
-        // Of marked processes: their parents, their names, and whether they have an MPI rank.
+        // For marked processes: their parents, their names, and whether they have an MPI rank.
         let (mut parents, mut names) = (BTreeSet::new(), BTreeMap::new());
         let own = fs::read_link(self.proc.join("self/ns/net")).ok();
         for pid in processes(&self.proc) {
@@ -223,8 +223,8 @@ impl Badge {
         self.token.is_some()
     }
 
-    /// Whether its environment is final: a rank gets its mark before its number, from its launcher,
-    /// until it executes its program.
+    /// Whether its environment is final. Until a rank executes its program, it has its launcher's
+    /// environment, with the mark but perhaps without the rank's number.
     fn is_final(&self) -> bool {
         self.marked() && self.rank().0.is_some()
     }
@@ -345,7 +345,7 @@ mod tests {
         }
     }
 
-    /// Until they have executed their program.
+    /// Looks until the processes have executed their programs.
     fn find(marks: &mut Marks, specs: &[Spec], wanted: usize) -> BTreeMap<GangId, Vec<Marked>> {
         for turn in 0_u64.. {
             let found = marks.find(specs, Nanos::from_millis(turn));
@@ -392,7 +392,7 @@ mod tests {
         let specs = [of_job, spec(2, &token)];
         let mut marks = Marks::new();
         assert_eq!(find(&mut marks, &specs, 1)[&GangId::new(2)].len(), 1);
-        // As it would be if it had been looked at before that.
+        // As if it had been looked at before it executed its program.
         for ((pid, _), known) in &mut marks.known {
             if *pid == process.pid() {
                 known.badge = Badge::default();
@@ -401,7 +401,7 @@ mod tests {
         let mut found = BTreeMap::new();
         marks.find_jobs(&specs, Nanos::ZERO, &mut found);
         assert!(found[&GangId::new(1)].is_empty(), "{found:?}");
-        // What has not looked marked for long is taken for what it looks like.
+        // After a long time without a mark, the cached state counts.
         marks.find_jobs(&specs, YOUNG + Nanos::from_secs(100), &mut found);
         assert_eq!(found[&GangId::new(1)].len(), 1);
     }
@@ -438,7 +438,7 @@ mod tests {
         let specs = [spec(1, &token)];
         let mut marks = Marks::new();
         assert_eq!(find(&mut marks, &specs, 1)[&GangId::new(1)].len(), 1);
-        // Including a zombie: its parent has not reaped it.
+        // This includes a zombie: its parent has not reaped it.
         process.kill();
         for _ in 0..500 {
             if marks.find(&specs, Nanos::ZERO)[&GangId::new(1)].is_empty() {
@@ -477,8 +477,8 @@ mod tests {
         let (srun, mpirun) = (copy("srun"), copy("mpirun"));
         let mark = (VARIABLE, token.as_str());
         let rank = |n| [mark, ("PMI_RANK", n), ("PMI_SIZE", "2")];
-        // The first one's file has this name, and it has a rank. The other one only changed its
-        // name.
+        // The first one's executable has this name, but it has a rank. The other one only changed
+        // its name.
         let first = crate::testing::start(&srun, &rank("0"));
         let second = std::process::Command::new("python3")
             .args([
@@ -504,7 +504,7 @@ mod tests {
 
     #[test]
     fn the_cpu_time_of_a_process_rises() {
-        // Not that of this one: it falls when the thread of another test ends.
+        // Not the CPU time of this process: it falls when the thread of another test ends.
         let busy = std::process::Command::new("sh")
             .args(["-c", "while :; do :; done"])
             .spawn()

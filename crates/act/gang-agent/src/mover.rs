@@ -1,6 +1,6 @@
-//! Creates cgroups, and moves processes into them and back, beside the agent. The kernel takes
-//! milliseconds for that, or seconds on a busy machine, for which a switch must not wait. Freezing
-//! and thawing stay with the agent, which has the brake of each group.
+//! Creates cgroups, and moves processes into them and back, in a thread beside the agent's. The
+//! kernel takes milliseconds for that, or seconds on a busy machine, and a switch must not wait
+//! that long. Freezing and thawing stay with the agent, which has the brake of each group.
 
 use idlewave_freeze::{Brake, FreezeError, Freezer, Group, Moves, Watchdog};
 use idlewave_sys::Uid;
@@ -43,7 +43,7 @@ pub enum Done {
     /// Processes were moved, or some of them if it failed. With the brake of the group, if it
     /// exists.
     Changed(u64, Option<Brake>, Result<(), FreezeError>),
-    /// The group is guarded by the watchdog that its new brake uses.
+    /// The group was registered with the watchdog that its new brake uses.
     Guarded(u64, Option<Brake>, Result<(), FreezeError>),
     /// The group is removed, as far as possible.
     Removed,
@@ -52,7 +52,7 @@ pub enum Done {
 /// The thread that owns the groups. Dropping this gives them up, and waits for the thread to end.
 #[derive(Debug)]
 pub struct Mover {
-    /// `None` when it shall end.
+    /// `None` once the thread is to end.
     orders: Option<Sender<Order>>,
     done: Receiver<Done>,
     bell: UnixStream,

@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// For a rank that was about to enter when the gate closed.
+/// Time for a rank to leave that was just entering when the gate closed.
 const LEAVE: Duration = Duration::from_millis(5);
 
 /// When to look again for leftovers of an earlier agent, which may still have been ending when this
@@ -92,8 +92,8 @@ impl Network {
         self.trouble.take()
     }
 
-    /// Stops gangs that are no longer in the running row, before their ranks are frozen, perhaps
-    /// inside the device.
+    /// Stops gangs that are no longer in the running row, before their ranks are frozen, which
+    /// could happen inside the device.
     pub fn prepare(&mut self, gangs: &[Spec]) {
         for member in self.members.values_mut() {
             let named = gangs.iter().find(|spec| spec.gang == member.spec.gang);
@@ -117,7 +117,7 @@ impl Network {
     /// Sets the gangs with contexts and their locations. Ranks of removed ones fail.
     pub fn set(&mut self, gangs: &[Spec], contexts: &[ContextSpec], devices: &[DeviceSpec]) {
         let spec_of = |gang: u32| gangs.iter().find(|spec| spec.gang == gang);
-        // From an earlier controller, with the same number by chance.
+        // Devices of an earlier controller that have the same number by chance.
         let others: BTreeSet<u32> = devices
             .iter()
             .filter(|spec| {
@@ -179,7 +179,8 @@ impl Network {
                 member.trouble = done.err().map(|error| error.to_string());
             }
         }
-        // Including one that has just come: ranks that wait for their ticket must learn of it.
+        // This includes gangs that have just come: ranks that wait for their ticket must learn of
+        // it.
         for context in contexts.iter().filter(|context| context.lost) {
             let device = context.placed.as_ref().map(|placed| placed.device);
             if let Some(driven) = device.and_then(|device| self.devices.get(&device)) {
@@ -189,8 +190,8 @@ impl Network {
         }
     }
 
-    /// Applies found ranks; true if the controller should be told. A rank that ended before it was
-    /// attached is missing for the others.
+    /// Applies found ranks; true if the controller should be told. If a rank ended before it was
+    /// attached, its gang fails, since the others would wait for it.
     pub fn sighted(&mut self, found: &Found) -> bool {
         self.sweep();
         if self.sweeps.is_some_and(|at| Instant::now() >= at) {
@@ -224,7 +225,7 @@ impl Network {
                 process.is_none() && member.ever.contains(&rank) && !member.ranks.contains(&rank)
             };
             if here.map(|(rank, _)| rank).zip(&processes).any(lost) {
-                // It is admitted.
+                // The gang is admitted, so this works.
                 let _ = driven.device.fail(*gang);
             }
         }
@@ -292,7 +293,7 @@ impl Network {
             }
             let active = driven.device.active();
             let failed = active.is_none_or(|gang| driven.device.has_failed(gang).unwrap_or(true));
-            // Messages in flight of a failed gang belong to no one.
+            // In-flight messages of a failed gang belong to no one.
             if !failed {
                 sum.sent += drained.counts.sent;
                 sum.received += drained.counts.received;
@@ -342,7 +343,7 @@ impl Network {
             let driven = self.devices.get(&placed.device).filter(|_| member.admitted);
             let driven = driven.ok_or(NetworkError::Absent(*gang))?;
             match driven.device.switch(*gang, LEAVE) {
-                // Its ranks are frozen and were outside, so this was not set by one of them.
+                // Its ranks are frozen and were outside, so none of them has set this.
                 Err(DeviceError::Inside { gang: within, .. }) => {
                     driven.device.abandon(within)?;
                     driven.device.switch(*gang, LEAVE)?;
@@ -407,7 +408,7 @@ impl Network {
             let _ = std::fs::remove_file(ticket);
             let written = write_ticket(ticket, driven.device.path(), gang, user);
             if let Err(error) = written {
-                // No rank has come.
+                // No rank can have come yet, so this works.
                 let _ = driven.device.dismiss(gang);
                 return Err(error);
             }
@@ -478,7 +479,7 @@ impl Network {
             return;
         };
         if let Some(driven) = self.devices.get_mut(&placed.device) {
-            // It is admitted.
+            // The gang is admitted, so this works.
             let _ = driven.device.withdraw(gang);
             if driven.device.active() == Some(gang) {
                 driven.stop();

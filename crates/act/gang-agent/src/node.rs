@@ -50,7 +50,7 @@ pub struct NodeSettings {
     pub freezer: String,
     /// Limitations, in words.
     pub limits: Vec<String>,
-    /// How long after an order it is repeated.
+    /// Time after which an order is repeated.
     pub repeat: Nanos,
     /// Interval at which an uncoordinated node asks to join.
     pub join: Nanos,
@@ -95,10 +95,10 @@ pub struct Node<C> {
     greeted: bool,
     heard: Nanos,
     eager: bool,
-    /// The scout has news that were not reported yet. Old news are not repeated: the controller
-    /// would count repeated CPU times as unused turns.
+    /// The scout has news that was not reported yet. Old news is not repeated: the controller would
+    /// count repeated CPU times as unused turns.
     news: bool,
-    /// When news were last reported.
+    /// When news was last reported.
     told: Nanos,
     tell_at: Nanos,
     notes: Vec<NodeNote>,
@@ -140,8 +140,8 @@ impl<C: Courier> Node<C> {
         })
     }
 
-    /// Receives frames of gangs with network contexts from other nodes at this address, instead of
-    /// the loopback device's.
+    /// Receives frames of gangs with network contexts from other nodes at this address instead of
+    /// the loopback address.
     pub fn listen_at(&mut self, address: IpAddr) {
         self.network = Network::new(self.settings.node, address);
     }
@@ -312,9 +312,9 @@ impl<C: Courier> Node<C> {
     fn tell(&mut self) {
         let now = clock::now();
         if now > self.heard + SILENCE {
-            // Its first state is news here, whatever it is.
+            // Its first state counts as new here, whatever its version.
             (self.greeted, self.version) = (false, 0);
-            // It may be on another node, with another clock.
+            // The controller may be on another node, with another clock.
             self.clock.forget();
             self.ask_at = now;
         }
@@ -350,7 +350,7 @@ impl<C: Courier> Node<C> {
         self.courier.send(now, Peer::Controller, &bytes);
     }
 
-    /// Often until the first answer, then often enough for clocks that drift by 100 ppm.
+    /// Asks often until the first answer, then often enough for clocks that drift by 100 ppm.
     fn ask_time(&mut self) {
         let sent = clock::now();
         self.ask_at = sent
@@ -369,7 +369,7 @@ impl<C: Courier> Node<C> {
         while let Some(event) = events.pop_front() {
             let now = self.clock.now(clock::now());
             for action in self.agent.handle(now, event) {
-                // In order; each notice comes before the actions that follow the next event.
+                // In order; their notices are handled after all actions of this event.
                 if let Some(notice) = self.act(action) {
                     events.push_back(Event::Notice(notice));
                 }

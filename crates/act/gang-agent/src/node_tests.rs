@@ -51,7 +51,7 @@ fn wires() -> (UnixDatagram, UnixDatagram) {
     (here, there)
 }
 
-/// Sets it when dropped, so that a failed test waits for nothing.
+/// Sets the flag when dropped, so that a failed test waits for nothing.
 struct Stopped<'a>(&'a AtomicBool);
 
 impl Drop for Stopped<'_> {
@@ -152,7 +152,7 @@ fn an_agent_answers_while_its_mover_waits_for_the_kernel() {
         let stopped = Stopped(&stop);
         here.send(&gangs(1, &token)).unwrap();
         begun.recv_timeout(Duration::from_secs(20)).unwrap();
-        // Repeatedly, and nothing about a process that is not under control.
+        // It answers each time, and reports nothing about a process that is not under control.
         for version in 2..6 {
             here.send(&gangs(version, &token)).unwrap();
             assert_eq!(told(&here, version), []);

@@ -68,7 +68,7 @@ pub struct Seen {
     pub gang: u32,
     /// Processes under control here.
     pub processes: u32,
-    /// Ranks of MPI among them.
+    /// MPI ranks among them.
     pub ranks: u32,
     /// Ranks of the whole gang according to its launcher.
     pub size: Option<u32>,
@@ -118,7 +118,7 @@ pub enum State {
         gangs: Vec<Spec>,
         /// Those of them with network contexts.
         contexts: Vec<ContextSpec>,
-        /// The devices of these.
+        /// The devices of these gangs.
         devices: Vec<DeviceSpec>,
         /// Whether ranks are expected soon.
         eager: bool,
@@ -135,8 +135,8 @@ pub enum State {
         contexts: Vec<ContextSeen>,
         /// Devices here, and the addresses for their frames.
         devices: Vec<(u32, SocketAddr)>,
-        /// Frames of devices dropped here since this agent started because they were not made with
-        /// their key.
+        /// Frames of devices dropped here since this agent started because their authentication
+        /// code was wrong.
         forged: u64,
     },
     /// Agent to controller: asks for the time.
@@ -144,7 +144,7 @@ pub enum State {
         /// The agent's clock when it asked.
         sent: Nanos,
     },
-    /// Controller to agent, at once.
+    /// Controller to agent: the answer, sent at once.
     Time {
         /// From the request.
         sent: Nanos,
@@ -187,7 +187,7 @@ impl Parcel {
         }
     }
 
-    /// Decodes bytes from a holder of the key, which may still be wrong.
+    /// Decodes bytes from a holder of the key; they may still be invalid.
     ///
     /// # Errors
     /// Not a message of this version.

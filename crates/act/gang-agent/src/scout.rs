@@ -1,5 +1,5 @@
-//! Looks for the processes of gangs beside the agent: reading /proc takes milliseconds, for which a
-//! switch must not wait.
+//! Looks for the processes of gangs in a thread beside the agent's: reading /proc takes
+//! milliseconds, and a switch must not wait that long.
 
 use crate::marked::{Marked, Marks, cpu_time};
 use crate::parcel::{Mark, Spec};
@@ -18,8 +18,8 @@ use std::time::Duration;
 const EAGER: Duration = Duration::from_millis(50);
 /// Interval of looks while there are Slurm jobs, whose ranks appear when their scripts start them.
 const SLURM: Duration = Duration::from_millis(250);
-/// Interval of readings of CPU times otherwise. Every second one is a look: ends are noticed by
-/// handles, and a look costs some 10 us per process of the machine.
+/// Otherwise, the interval at which CPU times are read. Every second reading is a look: ends are
+/// noticed through handles, and a look costs some 10 us per process of the machine.
 pub const USUAL: Duration = Duration::from_millis(500);
 
 /// The processes of each requested gang.
@@ -62,8 +62,8 @@ pub struct Scout {
 }
 
 impl Scout {
-    /// Starts the thread, looking for nothing yet. Without a reason for more it reads times at this
-    /// interval.
+    /// Starts the thread, which looks for nothing yet. Unless there is a reason to look more often,
+    /// it reads CPU times at this interval.
     ///
     /// # Errors
     /// No thread, or no socket pair.
@@ -81,7 +81,7 @@ impl Scout {
 
     /// Looks for these gangs from now on; `eager`ly if processes are expected soon.
     pub fn look_for(&self, gangs: Vec<Spec>, eager: bool) {
-        // Without the thread nothing is found any more, which the controller notices.
+        // If the thread is gone, nothing is found, which the controller notices.
         let _ = self.orders.send(Some(Order { gangs, eager }));
     }
 

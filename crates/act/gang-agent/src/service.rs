@@ -20,9 +20,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// How long a freeze may take until it has failed. A process stops when it next runs: 0.13 ms on an
-/// otherwise idle node, 1 to 20 ms if ten other programs want its CPUs. Less than the protocol's
-/// limit.
+/// How long a freeze may take before it counts as failed. A process stops when it next runs: 0.13
+/// ms on an otherwise idle node, 1 to 20 ms if ten other programs want its CPUs. Less than the
+/// protocol's limit.
 const FREEZE_LIMIT: Nanos = Nanos::from_millis(150);
 /// The watchdog has priority over the agent, and both over ranks.
 const WATCHDOG_ABOVE: u8 = 1;

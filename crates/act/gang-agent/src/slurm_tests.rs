@@ -1,4 +1,4 @@
-//! Jobs of Slurm: their processes, how these are stopped, and jobs between their steps.
+//! Slurm jobs: their processes, how these are stopped, and jobs between their steps.
 
 use crate::control::Stage;
 use crate::desk::{Desk, DeskError, DeskSettings, Job, NodeFacts};
@@ -273,7 +273,7 @@ fn bring(desk: &mut Desk, mark: Mark) -> GangId {
     desk.submit(job, Nanos::ZERO).unwrap()
 }
 
-/// Reports of both nodes: processes, ranks, and for how long.
+/// Both nodes report their processes and ranks, unchanged for `steady` ms.
 fn see(desk: &mut Desk, gang: GangId, nodes: [(u32, u32); 2], steady: u64) -> Stage {
     for (node, (processes, ranks)) in NODES.into_iter().zip(nodes) {
         let seen = Seen {

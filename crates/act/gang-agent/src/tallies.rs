@@ -26,7 +26,7 @@ pub struct Times {
     pub cost: Nanos,
     /// Between the first and the last node thawed.
     pub skew: Nanos,
-    /// Like [`PHASES`].
+    /// In the order of [`PHASES`].
     pub phases: [Nanos; 6],
     /// Whether the network of any gang was drained or changed.
     pub network: bool,
@@ -98,7 +98,7 @@ impl Tallies {
     pub fn status(&self) -> SwitchStatus {
         let of = |time: fn(&Times) -> Nanos| quantiles(self.last.iter().map(time).collect());
         let phase = |i: usize| {
-            // They do not occur in other switches.
+            // The network phases do not occur in other switches.
             let counts = |times: &&Times| times.network || !NETWORK.contains(&i);
             let of = self.last.iter().filter(counts);
             quantiles(of.map(|times| times.phases[i]).collect())

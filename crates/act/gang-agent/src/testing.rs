@@ -9,7 +9,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command};
 
-/// A process that ends with this.
+/// A process that is killed when this is dropped.
 pub struct Ended(pub Child);
 
 impl Ended {
@@ -37,15 +37,15 @@ pub fn start(program: &Path, variables: &[(&str, &str)]) -> Ended {
     Ended(command.envs(variables.iter().copied()).spawn().unwrap())
 }
 
-/// A copy of sleep(1) under another name: a link to a program executes that one. Another process
-/// makes it: children that other tests start meanwhile would hold the copy open for writing, and so
-/// keep it from being executed.
+/// A copy of sleep(1) under another name: a link to a program executes the original. Another
+/// process makes the copy: children that other tests start meanwhile would inherit it open for
+/// writing, and so keep it from being executed.
 pub fn sleep_called(path: &Path) {
     let copied = Command::new("cp").arg("/bin/sleep").arg(path).status();
     assert!(copied.unwrap().success());
 }
 
-/// Like [`start`], of sleep(1).
+/// Like [`start`], for sleep(1).
 pub fn sleep(variables: &[(&str, &str)]) -> Ended {
     start(Path::new("/bin/sleep"), variables)
 }

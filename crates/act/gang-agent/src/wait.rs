@@ -13,10 +13,10 @@ use std::os::fd::BorrowedFd;
 /// `None` only sockets and signals end it.
 ///
 /// # Errors
-/// Those of the kernel; a signal is not one, nothing is readable then.
+/// Those of the kernel. A signal is not an error; nothing is readable then.
 pub fn wait(sockets: &[BorrowedFd<'_>], until: Option<Nanos>) -> io::Result<Vec<bool>> {
     let left = until.map(|moment| moment.saturating_sub(clock::now()).to_duration());
-    // An error or the other end's leaving is found by reading.
+    // Errors and hang-ups are found by reading.
     poll::wait(sockets, left)
 }
 

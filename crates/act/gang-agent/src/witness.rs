@@ -1,6 +1,6 @@
-//! Notices the end of a gang here: one process of each is watched by a handle (`pidfd_open(2)`),
-//! since the gang lives as long as it does. So the end of the last one is noticed at once, or at
-//! the scout's next look if the kernel has no handles.
+//! Notices the end of a gang here. One process of each gang is watched by a handle
+//! (`pidfd_open(2)`), since the gang lives as long as that process does. So the end of the last
+//! process is noticed at once, or at the scout's next look if the kernel has no handles.
 
 use crate::wait::wait;
 use idlewave_gang::GangId;

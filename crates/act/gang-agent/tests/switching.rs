@@ -31,8 +31,8 @@ fn two_gangs_run_in_turns_and_never_together() {
     // A loaded machine does fewer.
     let slices = (clock::now().get() - begin) / slice.get();
     assert!(switched <= slices + 2, "{switched} in {slices} slices");
-    // A stretch that was written down ends at its last turn of the loop, so that it does not reach
-    // into the other's.
+    // A recorded period ends at the last iteration of its loop, so it does not reach into the other
+    // gang's turn.
     assert_eq!(overlap(&ran[0], &ran[1]), 0);
     let measured = status.switches.cost.map(|cost| cost.n);
     assert_eq!(measured, Some(status.switches.switched));
@@ -154,7 +154,7 @@ fn what_ranks_do_is_believed_of_the_connection_that_submitted_them_only() {
     };
     for other in [&mut service.control(), &mut jobs[1]._control] {
         let mut reply = Some(other.ask(&initialising).unwrap());
-        // What was said of its own gang comes first.
+        // Messages about its own gang come first.
         while matches!(reply, Some(Reply::Changed { .. })) {
             reply = other.next(None).unwrap();
         }

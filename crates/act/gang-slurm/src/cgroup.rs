@@ -43,9 +43,9 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// Reads a `cgroup` file. `None` if the process belongs to no job. If hierarchies differ, the
-    /// freezer's counts, by which Slurm tracks processes with cgroup v1; it has no groups for
-    /// tasks, so task numbers come from the others.
+    /// Reads a `cgroup` file. `None` if the process belongs to no job. If hierarchies differ, that
+    /// of the freezer counts, since Slurm tracks processes by it with cgroup v1. It has no groups
+    /// for tasks, so task numbers come from the others.
     pub fn parse(text: &str) -> Option<Self> {
         let found: Vec<(bool, Self)> = text.lines().filter_map(Self::of_line).collect();
         let freezer = found.iter().find(|(freezer, _)| *freezer);

@@ -29,8 +29,8 @@ pub enum How {
 /// A process that is stopped together with the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Clock ticks from boot to its start; with the number it identifies the process, since
-    /// numbers are reused.
+    /// Clock ticks from boot to its start; with the PID it identifies the process, since PIDs are
+    /// reused.
     pub start: u64,
     /// The step; `None` for processes outside the steps, such as those below the mpirun of a
     /// salloc, and for the script of sbatch if no group identifies it.

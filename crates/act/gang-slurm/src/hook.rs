@@ -38,7 +38,7 @@ impl Moment {
 pub struct Job {
     /// Its number.
     pub id: JobId,
-    /// The user whose processes its steps are.
+    /// The user who owns the processes of its steps.
     pub user: Uid,
     /// Its nodes in Slurm's order; `None` in Prolog and Epilog, which do not receive them.
     pub nodes: Option<Vec<String>>,

@@ -1,4 +1,4 @@
-//! Changed texts of slurm.conf, small enough to check by eye, and what holds for any.
+//! Changed texts of slurm.conf, small enough to check by eye, and properties of any text.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ fn wanted(sharing: u32, partitions: &[&str]) -> Wanted {
     }
 }
 
-/// Changed for two jobs per CPU in these partitions, and put back again.
+/// Changes the text for two jobs per CPU in these partitions; checks that it can be restored.
 fn plan(text: &str, partitions: &[&str]) -> Plan {
     let plan = install(text, &wanted(2, partitions)).unwrap();
     assert_eq!(uninstall(&plan.text).unwrap(), text);
@@ -239,8 +239,8 @@ proptest! {
             prop_assert_eq!(&uninstall(&plan.text).unwrap(), &text);
             prop_assert_eq!(&install(&plan.text, &wanted(sharing, &[])).unwrap(), &plan);
             prop_assert_eq!(plan.changes.is_empty(), plan.text == text);
-            // What is to be so, is so: with its comments made plain ones, nothing of the changed
-            // text is left to change.
+            // The changed text is as wanted: once our marks are made plain comments, nothing is
+            // left to change.
             let bare: String = plan
                 .text
                 .split_inclusive('\n')

@@ -1,4 +1,4 @@
-//! slurm.conf as a file: its copy, its scripts, its rights.
+//! slurm.conf as a file: its copy, its scripts, its permissions.
 
 #![allow(clippy::unwrap_used)]
 

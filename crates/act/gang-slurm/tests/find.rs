@@ -1,4 +1,4 @@
-//! Which processes of a made-up node are a job's.
+//! Which processes of a made-up node belong to a job.
 
 #![allow(clippy::unwrap_used)]
 
@@ -144,7 +144,7 @@ fn a_job_of_another_user_is_left_alone_whatever_it_is_called() {
     let others = found(&proc, 9);
     assert_eq!(processes(&others), []);
     assert_eq!(numbers(&others.others), [50]);
-    // Who claims to be of job 7 by variables is only heard if it is the user's.
+    // A process whose variables claim job 7 counts only if it is the user's.
     proc.add(70, 1, "thief", OTHER, "/", &["SLURM_JOB_ID=7"]);
     proc.add_with_users(71, 1, "sudo", [USER, 0, 0], "/", &["SLURM_JOB_ID=7"]);
     proc.add_with_users(72, 31, "sudo", [USER, USER, 0], "/", &[]);
@@ -206,7 +206,7 @@ fn without_groups_variables_and_parents_tell() {
 #[test]
 fn every_launcher_is_exempt_and_its_children_are_not() {
     for file in idlewave_gang_slurm::LAUNCHERS {
-        // What a process calls itself, cut by the kernel.
+        // What a process calls itself, truncated by the kernel.
         let name = file.get(..15).unwrap_or(file);
         let proc = Proc::new();
         proc.add(30, 1, name, USER, "/", &["SLURM_JOB_ID=7"]);

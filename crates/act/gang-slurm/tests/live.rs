@@ -16,8 +16,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-/// Waits until a command's output is one of a pattern's, and leaves that in `seen`: the next output
-/// may be another one.
+/// Waits until a command's output matches a pattern, and leaves that output in `seen`: the next
+/// output may differ.
 const WAIT: &str = r#"
 await() {
     for _ in $(seq 900); do
@@ -30,12 +30,12 @@ await() {
 }
 "#;
 
-/// A directory that all nodes see, as they do not see /tmp.
+/// A directory that all nodes see, unlike /tmp.
 fn shared() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// What other tests call on a node, by the variable DO.
+/// What other tests run on a node, selected by the variable DO.
 #[test]
 #[ignore = "a part of the others"]
 fn acts_on_a_node() {
@@ -61,7 +61,7 @@ fn acts_on_a_node() {
     }
 }
 
-/// What is found of a job, and what scontrol lists on this node and is not found.
+/// Prints what is found of a job, what scontrol lists on this node, and what of that was not found.
 fn tell(job: JobId, node: &str) {
     // Slurm knows nothing of a node where no step runs.
     let list = ListPids::ask(OsStr::new("scontrol"), job, Some(node)).unwrap_or_else(|e| {
@@ -110,7 +110,7 @@ fn tell(job: JobId, node: &str) {
     }
 }
 
-/// The words of the lines that begin with this one.
+/// The remaining words of the lines whose first word is `first`.
 fn lines<'a>(said: &'a str, first: &str) -> BTreeSet<Vec<&'a str>> {
     let words = said.lines().map(|l| l.split(' ').collect::<Vec<_>>());
     words
@@ -123,8 +123,8 @@ fn lines<'a>(said: &'a str, first: &str) -> BTreeSet<Vec<&'a str>> {
 fn the_processes_of_a_job_are_found_on_both_nodes_and_no_others() {
     let _turn = turn();
     let dir = shared();
-    // In each task a child without variables but the rig's mark; a second job, which is none of it.
-    // The sleeps are of this rig only.
+    // Each task has a child whose only variable is the rig's mark. A second job must not be found.
+    // Only this rig has sleeps of these durations.
     let script = format!(
         r#"{WAIT}
 cat >"$DIR/task" <<END
@@ -169,7 +169,7 @@ scancel 1 2"#
     assert_eq!((told.len(), processes.len()), (4, 7));
     let launchers = lines(&said, "launcher");
     assert!(launchers.iter().all(|l| l[0] == "srun") && !launchers.is_empty());
-    // Slurm says the same of the tasks, each node of its own.
+    // Slurm says the same of the tasks, each node of its own tasks.
     let listed = lines(&said, "listed");
     for process in &processes {
         let [_, pid, step, task, node, _] = process[..] else {

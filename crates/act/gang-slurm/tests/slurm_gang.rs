@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Stretches in milliseconds, written as the ranks write them.
+/// Writes periods, in milliseconds, as the ranks write them.
 fn write(dir: &Path, name: &str, stretches: &[(u64, u64)]) {
     let line = |(begin, end): &(u64, u64)| format!("{}000000 {}000000\n", begin, end);
     let text: String = stretches.iter().map(line).collect();
@@ -31,7 +31,7 @@ fn table(dir: &Path) -> Option<Output> {
     }
 }
 
-/// Two gangs that alternate every 5 s from 100 s on. Each stops so much after the other's start;
+/// Two gangs that alternate every 5 s from 100 s on. Each stops `late` ms after the other starts;
 /// the second node is 3 ms behind when it stops, and 1 ms when it starts.
 fn alternate(dir: &Path, case: &str, late: i64) {
     for (gang, first) in [("a", 0), ("b", 1)] {
@@ -79,9 +79,9 @@ fn the_table_says_what_the_ranks_saw() {
                 .collect()
         })
         .collect();
-    // The start of b's first stretch and the end of its last are its program's, so that four
-    // switches count, from 110 s to 125 s: two slices of a and one of b. Where they overlap, that
-    // is three times 2 s of it.
+    // The start of b's first period and the end of its last are those of its program, so four
+    // switches count, from 110 s to 125 s: two slices of a and one of b. Where they overlap, they
+    // do so for three times 2 s.
     let expected = [
         ["switches", "4", "4"],
         [

@@ -1,4 +1,4 @@
-//! Prints how many states of which configuration were visited, and what was found.
+//! For each configuration, prints how many states were visited and what was found.
 //! `cargo run --release -p idlewave-gang --example search [limit of states]`
 
 use idlewave_gang::search::{Faults, Shape, explore};

@@ -1,5 +1,5 @@
-//! A million snapshots of programs that end, taken at random points of runs with ranks stopped at
-//! random: how many are called dead. And the time of a verdict on many ranks.
+//! Takes a million snapshots of programs that terminate, at random points of runs with randomly
+//! stopped ranks, and counts false verdicts. Also times a verdict on many ranks.
 //!
 //! `cargo run --release -p idlewave-gang --example snapshots [looks] [seed]`
 
@@ -65,7 +65,7 @@ fn alive(wanted: u64, seed: u64) {
     );
 }
 
-/// Of programs that do not end: how much is found at the standstill, by what is recorded.
+/// For programs that do not terminate: how often the standstill is found, by what is recorded.
 fn stuck(seed: u64) {
     for (what, tags, posted) in [
         ("tags and posted receives", true, true),

@@ -1,5 +1,6 @@
-//! Prints what a switch costs against nodes, arity, clock error and loss, and the slice of which it
-//! is 2 %. `cargo run --release -p idlewave-gang --example switch_cost [switches per line] [seed]`
+//! Prints the cost of a switch against nodes, arity, clock error and loss, and the slice of which
+//! that cost is 2 %.
+//! `cargo run --release -p idlewave-gang --example switch_cost [switches per line] [seed]`
 
 use idlewave_gang::sim::{Cluster, simulate};
 use idlewave_stats::quantiles::quantile;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// A gang: one parallel job under gang switching. The protocol switches whole rows of the matrix;
-/// to it all gangs of a row are one.
+/// A gang: one parallel job under gang switching. The protocol switches whole rows of the matrix
+/// and treats all gangs of a row as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GangId(u32);
 

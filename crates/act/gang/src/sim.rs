@@ -68,8 +68,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Ethernet with 20 us, and nodes as measured on one host with two CPUs (freezer of cgroup v2,
-    /// confirmed; pointers to contexts; agents with real-time priority).
+    /// Ethernet with a latency of 20 us, and nodes as measured on one host with two CPUs (cgroup v2
+    /// freezer, confirmed; pointers to contexts; agents with real-time priority).
     pub fn new(nodes: u32, arity: u16) -> Self {
         let spread = |least, tail| Spread {
             least: Nanos::from_micros(least),
@@ -213,7 +213,7 @@ impl Sim<'_> {
             let Some(what) = self.what.remove(&id) else {
                 continue;
             };
-            // A minute each is more than any failure takes.
+            // No failure takes more than a minute per switch.
             let done = self.out.cost.len() as u32 + self.out.aborts;
             if done >= switches || time > 60_000_000_000 * (u64::from(switches) + 1) {
                 break;
@@ -341,7 +341,7 @@ impl Sim<'_> {
             } => {
                 self.out.left += (missing.len() + tally.left.len()) as u64;
                 match (thaw_at, self.first_stop, self.thawed) {
-                    // The first is not counted: all nodes were uncoordinated before.
+                    // The first switch is not counted: all nodes were uncoordinated before.
                     (Some(_), ..) if self.controller.epoch() == first() => self.out.left = 0,
                     (Some(_), Some(stop), Some((first, last))) => {
                         self.out.cost.push(last.saturating_sub(stop));
@@ -394,7 +394,7 @@ fn place(peer: Peer) -> usize {
 mod tests {
     use super::*;
 
-    /// Without scatter, errors or losses, and with free handling.
+    /// No jitter, errors or losses, and free handling.
     fn exact(nodes: u32, arity: u16) -> Cluster {
         let us = |n| Spread {
             least: Nanos::from_micros(n),
@@ -458,8 +458,8 @@ mod tests {
             let ahead = cluster.settings().hop.get() * depth;
             let exact = (30 * depth + 2 * 50) * 1_000;
             assert!((exact..exact + depth).contains(&ahead), "{nodes} nodes");
-            // As without errors, plus the span from the first clock's stop time to the last one's,
-            // likewise for SWITCH, and how much further ahead SWITCH is.
+            // As without errors, plus the spread of stop times over all clocks, the same for thaw
+            // times, and the additional lead time of SWITCH.
             cluster.clock_error = Nanos::ZERO;
             let exact = simulate(&cluster, 1, 1).cost[0];
             cluster.clock_error = Nanos::from_micros(50);

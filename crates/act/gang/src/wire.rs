@@ -271,7 +271,7 @@ impl Reader<'_> {
             .map(|_| self.u64())
             .collect::<Result<Vec<_>, _>>()?;
         let nodes = Nodes::from_words(words);
-        // Sets have one form only.
+        // Each set has exactly one encoding.
         nodes
             .filter(|n| n.words().len() == count)
             .ok_or(WireError::Meaning(

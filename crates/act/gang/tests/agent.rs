@@ -1,4 +1,4 @@
-//! An agent alone, told what no controller that is as built would say.
+//! An agent alone, given orders that no correct controller would send.
 
 use idlewave_gang::GangId;
 use idlewave_gang::protocol::*;
@@ -16,7 +16,7 @@ fn order(epoch: Epoch, command: Command) -> Event {
     until(LEASE, 1, epoch, command)
 }
 
-/// Obeyed before that time, by so many nodes in a chain.
+/// An order that is valid before `ns`, for a chain of `nodes` nodes.
 fn until(ns: u64, nodes: u32, epoch: Epoch, command: Command) -> Event {
     let members = (0..nodes).map(NodeId::new).collect();
     let roster = Roster { members, arity: 1 };
@@ -41,7 +41,7 @@ fn fresh() -> Agent {
     })
 }
 
-/// To stop at 5 who runs, for the second gang.
+/// Stop `from` at 5, to run the second gang.
 fn prepare(from: Slot, drain: bool) -> Command {
     Command::Prepare {
         from,
@@ -92,7 +92,7 @@ fn thaws(actions: &[Action]) -> Vec<Slot> {
     actions.iter().filter_map(slot).collect()
 }
 
-/// The answers among actions: to which epoch, of whom, and why who cannot.
+/// The answers among the actions: epoch, nodes, and reasons for refusal.
 fn answers(actions: &[Action]) -> Vec<(Epoch, Vec<u32>, Vec<Why>)> {
     let answer = |action: &Action| match action {
         Action::Send {
@@ -244,11 +244,11 @@ fn what_a_dead_gang_has_under_way_is_not_waited_for() {
     let mut agent = fresh();
     let begun = agent.handle(at(5), order(EPOCH, prepare(Slot::Gang(gang), true)));
     assert!(begun.contains(&Action::Drain { gang, epoch: EPOCH }));
-    // Another gang's end is no matter of it.
+    // The end of another gang does not concern it.
     let other = Notice::RankDied(GangId::new(1));
     assert!(answers(&agent.handle(at(6), Event::Notice(other))).is_empty());
     let actions = agent.handle(at(6), Event::Notice(Notice::RankDied(gang)));
-    // Once, as nobody is below it.
+    // It answers once, since no node is below it.
     assert_eq!(answers(&actions), [(EPOCH, vec![0], vec![Why::GangGone])]);
     assert_eq!(thaws(&actions), [Slot::All]);
 }
@@ -261,7 +261,7 @@ fn a_thaw_that_failed_is_not_tried_again_for_who_is_to_be_stopped() {
     agent.handle(at(5), order(EPOCH, prepare(gang, true)));
     let failed = Event::Notice(Notice::ThawFailed { epoch: Epoch::ZERO });
     assert!(agent.handle(at(6), failed.clone()).is_empty());
-    // One that is not to be stopped yet is thawed.
+    // Before the stop time, the failure is reported.
     let mut agent = fresh();
     agent.handle(at(1), Event::Start);
     agent.handle(at(2), order(EPOCH, prepare(gang, true)));
@@ -316,14 +316,14 @@ fn beats_keep_a_node_that_has_carried_out_their_epoch() {
 
 #[test]
 fn beats_keep_nobody_waiting_who_missed_something() {
-    // Of an epoch that the node has not heard of, and of one that it is in the middle of.
+    // Beats of an epoch that the node has not heard of, and of one that it is in the middle of.
     let mut agents = [
         (switched(), NEXT),
         (ready(), EPOCH),
         (switching(), EPOCH),
         (switched(), EPOCH),
     ];
-    // The last one heard of the next epoch, and waits for the moment to stop at.
+    // The last agent has heard of the next epoch, and waits for the stop time.
     let wait = Command::Prepare {
         from: Slot::Gang(GangId::new(1)),
         to: Slot::All,
@@ -340,7 +340,7 @@ fn beats_keep_nobody_waiting_who_missed_something() {
         assert_eq!(thaws(&over), [Slot::All], "{agent:?}");
         assert!(!agent.coordinated());
     }
-    // Nor is there anything to keep where all gangs run.
+    // Where all gangs run, there is no lease to renew either.
     let mut agent = fresh();
     agent.handle(at(1), order(EPOCH, Command::Abort { why: Why::Missing }));
     assert_eq!(agent.carried_out(), Some(false));
@@ -354,7 +354,7 @@ fn that_a_node_cannot_is_said_before_those_below_it_have_answered() {
     agent.handle(at(5), until(LEASE, 2, EPOCH, prepare(Slot::All, false)));
     let told = agent.handle(at(6), Event::Notice(Notice::FreezeFailed { epoch: EPOCH }));
     assert_eq!(answers(&told), [(EPOCH, vec![0], vec![Why::Freeze])]);
-    // Of a child that cannot the controller hears at once as well, and of both at the end.
+    // A child's refusal also reaches the controller at once, and the final answer contains both.
     let from = Peer::Agent(NodeId::new(1));
     let mut tally = Tally::of(NodeId::new(1));
     tally.refused.push((NodeId::new(1), Why::Leaving));
@@ -425,7 +425,7 @@ fn an_agent_whose_watchdog_thawed_everything_is_in_step_no_more() {
         let told = Action::Report(Report::Uncoordinated(EPOCH));
         actions.iter().any(thaw) && actions.contains(&told)
     };
-    // Before it was in step there is nothing to say.
+    // An agent that was never in step has nothing to report.
     let mut agent = fresh();
     assert_eq!(agent.handle(at(1), thawn.clone()), []);
     let mut agent = ready();

@@ -56,8 +56,8 @@ fn a_controller_whose_agents_knew_none_before_it_waits_for_no_leases() {
     }
 }
 
-/// Nodes in a chain below the controller, of which all have asked to take part, and when it may be
-/// asked for a switch.
+/// A controller above a chain of nodes that have all asked to join, and the time from which on it
+/// accepts switches.
 fn open(nodes: u32) -> (Controller, u64) {
     let mut controller = controller();
     controller.handle(at(0), Event::Start);
@@ -72,7 +72,7 @@ fn open(nodes: u32) -> (Controller, u64) {
     (controller, now)
 }
 
-/// What the first node says for itself and those below it.
+/// The first node's answer for these nodes: itself and those below it.
 fn answer(controller: &Controller, question: Question, nodes: &[u32]) -> Event {
     let mut tally = Tally::default();
     for &node in nodes {
@@ -99,7 +99,7 @@ fn ask(controller: &mut Controller, now: u64) {
     assert!(!controller.idle());
 }
 
-/// Who is late and who is missing, of the one switch that is over.
+/// The outcome, the late nodes and the missing nodes of the one switch that has ended.
 fn over(actions: &[Action]) -> Option<(Outcome, Vec<u32>, Vec<u32>)> {
     let numbers = |nodes: &Nodes| nodes.iter().map(NodeId::get).collect();
     actions.iter().find_map(|action| match action {
@@ -139,11 +139,11 @@ fn who_does_not_acknowledge_is_waited_for_until_nothing_that_was_promised_holds(
     controller.handle(at(now), event);
     let event = answer(&controller, Question::Switch, &[0]);
     controller.handle(at(now + 1), event);
-    // One that heard of it last of all may act so late.
+    // A node that heard of it at the last moment may act this late.
     let give_up = now + LEASE + MARGIN;
     let early = controller.handle(at(give_up - 1), timer(Timer::Lease));
     assert_eq!(over(&early), None);
-    // A beat that only the missing one may have heard.
+    // A beat that only the missing node may have heard.
     let beat = give_up - 100;
     controller.handle(at(beat), timer(Timer::Beat));
     let actions = controller.handle(at(give_up), timer(Timer::Lease));
@@ -177,7 +177,7 @@ fn a_controller_that_has_switched_and_hears_of_higher_epochs_does_nothing_any_mo
     assert!(controller.idle());
     let epoch = Epoch::of_start(8);
     let from = agent(0);
-    // Its own are no news.
+    // Its own epoch is no news.
     let message = Message::Newer {
         epoch: controller.epoch(),
     };

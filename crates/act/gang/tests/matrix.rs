@@ -82,7 +82,7 @@ fn buddies_keep_small_gangs_off_the_blocks_of_large_ones() {
     };
     assert_eq!(packed(Packing::FirstFit), ["ABBBCCCC", "DD......"]);
     // A in block 0; B in the empty block 4-7; C (both halves have one row) in a new row of 0-3; D
-    // beside A, where no row is.
+    // beside A, in the first block with one row.
     assert_eq!(packed(Packing::Buddy), ["A.DDBBB.", "CCCC...."]);
 }
 
@@ -212,7 +212,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop::collection::vec(act, 0..40)
 }
 
-/// What holds of every matrix: each gang has all of its slots at home and either all or none of
+/// What every matrix must satisfy: each gang has all of its slots at home and either all or none of
 /// them in any other row; there is nothing else.
 fn check(matrix: &Matrix) {
     let rows: Vec<RowId> = matrix.rows().collect();

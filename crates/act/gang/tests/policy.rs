@@ -134,7 +134,7 @@ fn a_turn_ends_early_where_another_row_has_more_use_for_it() {
     policy.activity(row(0), Activity::Active);
     policy.activity(row(2), Activity::Active);
     assert_eq!(policy.ends_early(row(0)), Some(Reason::Interactive));
-    // Above its share it waits: 200 ms saved up, at half the time each counts half.
+    // Above its share it waits: 200 ms are saved up, and at a share of 0.5 its time counts half.
     policy.ran(row(2), ms(402), ms(402));
     assert_eq!(policy.ends_early(row(0)), None);
     assert_eq!(chosen(&mut policy, ms(402)), (0, Reason::Turn));
@@ -173,7 +173,7 @@ fn the_slice_is_the_upper_quantile_of_the_cost_over_the_overhead() {
         (slice.length, slice.cost, slice.n),
         (ms(45), Some(Nanos::from_micros(900)), 20)
     );
-    // Below ten the largest counts.
+    // With fewer than ten, the largest counts.
     let mut few = Costs::default();
     for n in 1..=9 {
         few.add(Nanos::from_micros(100 * n));
@@ -321,7 +321,7 @@ fn the_short_turn_of_an_idle_row_is_not_cut_shorter() {
     assert_eq!(policy.ends_early(row(0)), None);
     policy.activity(row(0), Activity::Dead);
     assert_eq!(policy.ends_early(row(0)), Some(Reason::Yield));
-    // Idle in a usual turn it has no use for the rest of it.
+    // If it is idle in a normal turn, it cannot use the rest of it.
     policy.activity(row(0), Activity::Idle);
     policy.ran(row(0), ms(10), ms(2010));
     assert_eq!(chosen(&mut policy, ms(2010)), (1, Reason::Turn));

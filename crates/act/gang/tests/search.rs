@@ -16,8 +16,8 @@ const NONE: Faults = Faults {
     leave: 0,
 };
 
-/// A chain or a star of nodes: the first gang, then a switch to the second with its network
-/// drained.
+/// A chain or a star of nodes: the first gang, then a switch to the second that drains the network
+/// of the first.
 fn all_hold(nodes: u32, arity: u16, faults: Faults, at_least: u64) -> (u32, u32) {
     let mut shape = Shape::new(nodes, arity, &[(0, false), (1, true)]);
     shape.faults = faults;

@@ -27,7 +27,7 @@ fn dead(verdict: &Verdict) -> Vec<u32> {
     deadlock(verdict).ranks.iter().map(|r| r.get()).collect()
 }
 
-/// Who waits for whom, as (from, to).
+/// Which rank waits for which, as (from, to).
 fn cycle(verdict: &Verdict) -> Vec<(u32, u32)> {
     match &deadlock(verdict).cause {
         Cause::Cycle { links, smallest } => {
@@ -116,7 +116,7 @@ fn a_set_of_which_one_suffices_lives_by_one_live_rank_and_a_set_of_all_dies_by_o
             last,
         ]);
         let mut machine = Machine::new(&program);
-        // All go as far as they can without the last rank.
+        // All ranks go as far as they can without the last one.
         while let Some(step) = machine
             .steps()
             .into_iter()
@@ -258,7 +258,7 @@ fn a_rank_that_polls_counts_as_blocked_after_the_looks_asked_for() {
 
 #[test]
 fn ranks_that_wait_for_each_other_are_dead_for_certain_whoever_polls_beside_them() {
-    // Rank 2 waits for the two that wait for each other, by polling.
+    // Rank 2 waits, by polling, for the two that wait for each other.
     let ranks = vec![vec![recv(1)], vec![recv(0)], vec![recv(1)]];
     let mut snapshot =
         walk(&Program::world(ranks), &mut Random::new(1), |_, _| {}).snapshot(Seen::ALL);
@@ -342,7 +342,7 @@ fn a_send_to_a_rank_whose_posted_receives_are_not_known_is_never_dead() {
     assert_eq!(judge(&snapshot).state, State::Progressing);
 }
 
-/// From whom to whom the rank that is named waits for one that has exited.
+/// The named rank and the exited rank that it waits for.
 fn exited(verdict: &Verdict) -> (u32, u32) {
     match &deadlock(verdict).cause {
         Cause::Exited { waits } => (waits.from.get(), waits.to.unwrap().get()),

@@ -26,7 +26,7 @@ fn program(seed: u64, random: &mut Random) -> Program {
 }
 
 fn dead(machine: &Machine, seen: Seen) -> Vec<usize> {
-    // The machine has no way out of a loop of tests: there, what is suspected is so.
+    // The machine has no other way out of a loop of tests, so a suspicion is a fact here.
     match judge(&machine.snapshot(seen)).state {
         State::Unknown(problem) => panic!("{problem}"),
         state => state
@@ -74,7 +74,7 @@ proptest! {
 
 /// What the verdict may miss at a standstill (module documentation of `state`): posted receives
 /// outside the wait, wildcards beside other requests of one wait, and a mismatch that a member has
-/// left behind.
+/// already left behind.
 fn can_be_told(machine: &Machine) -> bool {
     use idlewave_gang::state::{Doing, Posted, Request, Wait};
     let snapshot = machine.snapshot(Seen::ALL);

@@ -1,8 +1,8 @@
-//! What a look costs who watches many nodes: `cargo run --release -p idlewave-hangs --example
-//! far_cost [RANKS_PER_NODE]`.
+//! Measures what a look costs when many nodes are watched: `cargo run --release -p idlewave-hangs
+//! --example far_cost [RANKS_PER_NODE]`.
 //!
-//! Answers are made up; nothing is sent. Per look: asking, reading what all nodes answer, judging.
-//! Ranks that move tell no tables, ranks that stand still tell them once.
+//! Answers are synthetic; nothing is sent. A look asks all nodes, reads their answers and judges.
+//! Ranks that move report no tables; ranks that stand still report them once.
 
 use idlewave_hangs::{Ask, Settings, Told, Watch};
 use idlewave_units::NodeId;
@@ -45,7 +45,7 @@ fn looks(nodes: u32, ranks: u32, moves: bool) -> Result<(Vec<Duration>, usize), 
             .hear(Instant::now(), NodeId::new(node), &here.encode())?;
     }
     let (mut times, mut bytes) = (Vec::new(), 0);
-    // The first ones are those at which everything is new.
+    // In the first two looks, everything is new.
     for look in 0..LOOKS + 2 {
         let begin = Instant::now();
         watch.far.ask(begin, true);
@@ -75,7 +75,8 @@ fn looks(nodes: u32, ranks: u32, moves: bool) -> Result<(Vec<Duration>, usize), 
     Ok((times, bytes))
 }
 
-/// Of ranks of which each waits for its neighbours in a ring and has sent to them.
+/// The answer of a node whose ranks are part of a ring. Each has sent to both neighbours and waits
+/// for the left one.
 fn answer(
     round: u64,
     node: u32,

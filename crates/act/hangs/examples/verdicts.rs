@@ -1,10 +1,10 @@
-//! Measures the time from a deadlock to its verdict, for looks every 100 ms and glances between
+//! Measures the time from a deadlock to its verdict, with looks every 100 ms and glances between
 //! them.
 //!
 //! `cargo run --release -p idlewave-hangs --example verdicts [RUNS]`
 //!
-//! The time begins when the last rank is about to enter the hang; what the ranks need to get there
-//! is part of it.
+//! The clock starts when the last rank is about to enter the hang; the time that the ranks need to
+//! get there is included.
 
 #[path = "../tests/common/mod.rs"]
 #[allow(dead_code)]

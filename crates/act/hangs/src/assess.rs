@@ -1,4 +1,4 @@
-//! From observations of all ranks to a verdict.
+//! Turns observations of all ranks into a verdict.
 
 use crate::look::{Doubt, Initialised, Job, Look};
 use crate::process::Kernel;
@@ -18,11 +18,11 @@ pub struct Settings {
     /// share CPUs.
     pub grace: Duration,
     /// CPU time that each of them must have had in that time: a stopped or preempted rank may just
-    /// not have got around to it, or to receiving what blocks others. Resolution: 10 ms.
+    /// not have got around to sending, or to receiving what blocks others. Resolution: 10 ms.
     pub cpu: Duration,
     /// Least time between two agreeing looks.
     pub apart: Duration,
-    /// Successive looks at which a rank polls for the same before it counts as waiting.
+    /// Successive looks at which a rank polls for the same requests before it counts as waiting.
     pub polls: u32,
     /// How long all ranks of a deadlock must have been in place before small sends between nodes
     /// count as stuck, with a reservation: the speed of the network is not known.
@@ -51,8 +51,9 @@ pub(crate) struct Assessor {
     settings: Settings,
     /// The previous regular look.
     before: Option<Instant>,
-    /// The ranks of a deadlock with sends that had enough time, and since when all are in place.
-    /// This holds for as long as none moves, even if a rank is frozen and gets no more CPU time.
+    /// The ranks of a deadlock whose sends had enough time, and since when all of them are in
+    /// place. This holds for as long as none moves, even if a rank is frozen and gets no more CPU
+    /// time.
     settled: Option<(Instant, Vec<Rank>)>,
 }
 
@@ -124,8 +125,8 @@ impl Assessor {
         }
         let tracked: Vec<&Sighting> = ranks.values().copied().collect();
         let seen: Vec<Seen> = tracked.iter().map(|of| seen(of, scene.agree)).collect();
-        // As if every send were stuck that does not leave its node; and where some may not be, as
-        // if none were.
+        // Judge as if every send within a node were stuck; if some of them may not be, as if none
+        // were.
         let mut snapped = snapshot(&seen, Small::Near, self.settings.polls);
         let mut verdict = judge(&snapped.snapshot);
         let mut hungry = false;
@@ -143,8 +144,8 @@ impl Assessor {
             }
         }
         let found = verdict.state.dead().is_some();
-        // Ranks that wait for each other within nodes need CPU time first: that no network takes
-        // away.
+        // Ranks that wait for each other within a node need CPU time first, whatever the network
+        // does.
         let stuck = match found || hungry || scene.agree == Agree::Here {
             true => None,
             false => self.stuck(&seen, &tracked, now),
@@ -163,8 +164,8 @@ impl Assessor {
         }
     }
 
-    /// What is said about the job: `since` the previous look, if this one is regular; `slow` if the
-    /// ranks could go on by a very slow network alone.
+    /// What to report about the job. `since`: time since the previous look, if this one is regular.
+    /// `slow`: whether the ranks may go on if the network is just very slow.
     fn job(
         &self,
         state: &State,
@@ -200,8 +201,8 @@ impl Assessor {
         }
     }
 
-    /// Ranks that wait for each other if no small send between nodes is in flight any more: all of
-    /// them have been in place for very long.
+    /// Ranks that wait for each other if no small send between nodes is still in flight; only if
+    /// all of them have been in place for very long.
     fn stuck(
         &self,
         seen: &[Seen],
@@ -263,7 +264,7 @@ impl<'a> Scene<'a> {
         if there().any(within) {
             return Err(Job::Initialising);
         }
-        // Nothing counts of a job that ended before this one started.
+        // Pages of a job that ended before this one started do not count.
         let newest = there().filter(past).map(|of| of.found).max();
         let own = |of: &&Sighting| match (of.gone, newest) {
             (Some(gone), Some(newest)) => newest < gone,
@@ -299,8 +300,8 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// Whether all of these ranks, which wait for each other, have been in place for so long, and with
-/// so much CPU time, that everything that completes without other ranks has completed.
+/// Whether all of these ranks, which wait for each other, have been in place long enough, and with
+/// enough CPU time, for everything to complete that completes without other ranks.
 fn settled<'a>(
     dead: impl Iterator<Item = &'a Sighting> + Clone,
     now: Instant,

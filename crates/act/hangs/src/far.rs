@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 const AGAIN: Duration = Duration::from_millis(30);
 /// A node that is silent for this long counts as gone, and its ranks are unknown until it returns.
 const SILENCE: Duration = Duration::from_secs(4);
-/// Most parts of an answer; no node has more ranks.
+/// The most parts of an answer; no node has more ranks.
 const PARTS: u32 = 4_096;
 
-/// Other nodes. Without sockets: outgoing messages are [taken](Self::take), incoming ones are
+/// Other nodes. `Far` has no sockets: outgoing messages are [taken](Self::take), incoming ones are
 /// [heard](Self::hear).
 #[derive(Debug, Default)]
 pub struct Far {
@@ -139,18 +139,18 @@ impl Far {
         }
     }
 
-    /// Whether all nodes have answered, except those given up.
+    /// Whether all nodes have answered, except those given up on.
     pub fn is_complete(&self) -> bool {
         let mut nodes = self.nodes.values();
         nodes.all(|node| node.lost || node.answered == self.round.number)
     }
 
-    /// The latest round, from 1.
+    /// Number of the latest round; 0 before the first.
     pub(crate) fn round(&self) -> u64 {
         self.round.number
     }
 
-    /// Tells all nodes that no one asks any more.
+    /// Tells all nodes that no more requests follow.
     pub fn end(&mut self) {
         let nodes = self.nodes.keys();
         self.out.extend(nodes.map(|id| (*id, Ask::End.encode())));

@@ -9,7 +9,7 @@
 //!
 //! A deadlock is reported when two looks agree: every rank in it is in the same call, with the same
 //! counters, as at an earlier look. A rank with unknown state counts as live, so a verdict may be
-//! missed but is never wrong. Stopped ranks count by their current call.
+//! missed but is never wrong. Stopped ranks are judged by their current call.
 
 mod assess;
 mod error;

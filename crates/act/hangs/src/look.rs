@@ -13,7 +13,7 @@ pub struct Look {
     pub verdict: Option<Verdict>,
     /// Visible ranks, by rank.
     pub ranks: Vec<RankLook>,
-    /// By number of a communicator in the verdict: its key, and whether it is MPI_COMM_WORLD.
+    /// For each communicator number in the verdict: its key, and whether it is MPI_COMM_WORLD.
     pub communicators: Vec<(u64, bool)>,
     /// Progress of MPI_Init.
     pub initialised: Initialised,
@@ -37,8 +37,8 @@ pub enum Job {
     Unclear,
     /// Some rank can move, as far as is known.
     Progressing,
-    /// No calls, and hardly any CPU time used, since the previous look, which may change any time.
-    /// A frozen job looks the same.
+    /// Since the previous look, ranks made no calls and used hardly any CPU time. This may change
+    /// at any time. A frozen job looks the same.
     Idle,
     /// Ranks wait for something that never comes, as at an earlier look.
     Deadlocked(Deadlock),
@@ -79,7 +79,7 @@ impl Initialised {
 /// One rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RankLook {
-    /// In MPI_COMM_WORLD.
+    /// Its rank in MPI_COMM_WORLD.
     pub rank: u32,
     /// Its process.
     pub pid: u32,
@@ -91,7 +91,7 @@ pub struct RankLook {
     pub stopped: bool,
     /// CPU time since the previous look, in steps of 10 ms; `None` if unknown.
     pub cpu: Option<Duration>,
-    /// How long it has been observed in place, without any move.
+    /// How long it has been observed without any move.
     pub still: Duration,
     /// The content of its page.
     pub record: StateRecord,
@@ -114,7 +114,7 @@ impl Look {
         }
     }
 
-    /// Ranks that seem deadlocked, at an earlier look as well, with the doubt.
+    /// Ranks that seem deadlocked, as at an earlier look, and the doubt.
     pub fn suspicion(&self) -> Option<(&Deadlock, Doubt)> {
         match &self.job {
             Job::Suspected(deadlock, doubt) => Some((deadlock, *doubt)),
@@ -122,7 +122,7 @@ impl Look {
         }
     }
 
-    /// Ranks that are or seem deadlocked, at an earlier look as well.
+    /// Ranks that are or seem deadlocked, as at an earlier look.
     pub fn stuck(&self) -> Option<&Deadlock> {
         let suspected = || self.suspicion().map(|(deadlock, _)| deadlock);
         self.deadlock().or_else(suspected)

@@ -9,16 +9,17 @@ use std::time::{Duration, Instant};
 
 /// Interval at which it announces itself.
 const HERE: Duration = Duration::from_millis(500);
-/// Least interval between two messages that its ranks do not move, as ranks that talk in turns are
-/// repeatedly still for a moment.
+/// Least interval between two messages saying that its ranks do not move: ranks that take turns in
+/// sending are still for a moment again and again.
 const STILL: Duration = Duration::from_millis(50);
 
-/// Looks at the pages of a directory on request. Without sockets: it returns the messages to send.
+/// Looks at the pages of a directory on request. It has no sockets, but returns the messages to
+/// send.
 #[derive(Debug)]
 pub struct Lookout {
     pages: Pages,
     host: String,
-    /// Its last message, and when.
+    /// What it last said about its ranks, and when.
     said: Option<(Option<bool>, Instant)>,
     /// The last answer, in case it was lost.
     last: Option<(u64, Vec<Vec<u8>>)>,
@@ -91,7 +92,7 @@ impl Lookout {
         Ok(messages)
     }
 
-    /// Whether it was told that no one asks any more.
+    /// Whether it was told that no more requests follow.
     pub fn is_ended(&self) -> bool {
         self.ended
     }

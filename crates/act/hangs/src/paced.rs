@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 
 /// Interval of the cheap checks whether ranks still move.
 const GLANCE: Duration = Duration::from_millis(10);
-/// Delay of a look that shall agree with the previous one: more than [`crate::Settings::apart`]
+/// Delay of a look that is to confirm the previous one: more than [`crate::Settings::apart`]
 /// requires.
 const AGREE: Duration = Duration::from_millis(6);
 /// The interval of regular looks is at least this many times the duration of one, which matters
 /// with thousands of nodes.
 const REST: u32 = 3;
-/// Looks at ranks that do not move before only regular ones continue. Over several nodes the first
-/// one only provides what the second shall agree with.
+/// How many extra looks are taken at ranks that do not move; after them, only regular ones. Over
+/// several nodes, the first only provides what the second must agree with.
 const TRIES: u8 = 3;
 
-/// Timed looks of a [`Watch`]. If all ranks are deadlocked, this is found within about [three
+/// Timed looks of a [`Watch`]. If all ranks are deadlocked, this is detected within about [three
 /// glances](Watch::is_still) of 10 ms, and by the regular looks in any case.
 #[derive(Debug)]
 pub struct Paced {
@@ -26,14 +26,15 @@ pub struct Paced {
     glance: Instant,
     /// Looks since ranks stopped moving.
     tries: u8,
-    /// When some other nodes had not answered yet, and whether a regular look was requested.
+    /// While answers of other nodes are missing: when they were last checked, and whether a regular
+    /// look was requested.
     asked: Option<(Instant, bool)>,
     /// Start of the current look.
     began: Instant,
 }
 
 impl Paced {
-    /// Looks after each `interval`, the first time when one is over.
+    /// Looks once per `interval`, the first time after one interval.
     pub fn new(watch: Watch, interval: Duration) -> Self {
         let now = Instant::now();
         Self {
@@ -53,7 +54,7 @@ impl Paced {
         self.asked.map_or(due, |(at, _)| at + GLANCE)
     }
 
-    /// Looks if it is time. `None`: it is not, or a look between the regular ones shows no
+    /// Looks if it is time. `None` if it is not, or if a look between the regular ones shows no
     /// deadlock. Other nodes are asked first: [take](crate::Far::take) and send the messages to
     /// them afterwards, and call this again when they answer.
     ///
@@ -71,7 +72,7 @@ impl Paced {
         }
         let regular = now >= self.next;
         if regular {
-            // Missed looks are not caught up.
+            // Missed looks are not made up for.
             self.next = now + self.interval;
         } else {
             if now < self.glance {
@@ -103,7 +104,7 @@ impl Paced {
             self.next = self.next.max(end + REST * (end - self.began));
             return Some(look);
         }
-        // Failures are reported by a regular look.
+        // A regular look will report failures.
         let look = self.watch.look_between().ok()?;
         if look.shown().is_some() {
             self.glance = now + AGREE;

@@ -56,7 +56,8 @@ impl Pages {
         there.map(|of| of.process.clone()).collect()
     }
 
-    /// Reads only the phases of processes.
+    /// Reads the records without their epochs and asks the kernel: enough to know the phases of
+    /// processes.
     pub(crate) fn glimpse(&mut self) -> Result<(), WatchError> {
         self.find()?;
         for of in self.pages.values_mut() {
@@ -66,8 +67,8 @@ impl Pages {
         Ok(())
     }
 
-    /// Whether all known processes are in blocking calls, the same as at the previous glance;
-    /// `None` without processes.
+    /// Whether all known processes are in calls that may wait or have reached MPI_Finalize, and
+    /// none has moved since the previous glance; `None` without processes.
     pub(crate) fn is_still(&mut self) -> Option<bool> {
         let mut still = None;
         for of in self.pages.values_mut().filter(|of| of.seen.gone.is_none()) {
@@ -147,8 +148,8 @@ impl Pages {
 }
 
 impl Tracked {
-    /// Asks the kernel, after the page was read: a process that is gone by now may have written
-    /// since, so its page was read too early.
+    /// Asks the kernel after the page was read. A process that is gone by now may have written to
+    /// its page since, so this reads the page again.
     fn ask(&mut self, kernels: &Kernels, look: u64, now: Instant) {
         if self.seen.gone.is_some() {
             return;

@@ -1,4 +1,5 @@
-//! The kernel's view of a process: whether it exists, is stopped, and its CPU time (proc(5)).
+//! The kernel's view of a process: whether it exists, whether it is stopped, and its CPU time
+//! (proc(5)).
 
 use idlewave_interpose::StateProcess;
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Ticks of /proc/PID/stat per second: USER_HZ, 100 on all architectures that Linux still has.
+/// Ticks of /proc/PID/stat per second: USER_HZ, 100 on all architectures that Linux still supports.
 const TICK: Duration = Duration::from_millis(10);
 
 /// The kernel's view of a process.
@@ -39,7 +40,7 @@ impl Kernels {
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         Self {
             namespace: fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino()),
-            // As much of it as fits a page.
+            // As much of it as fits into a state page.
             host: host.trim().chars().take(63).collect(),
         }
     }

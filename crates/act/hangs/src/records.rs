@@ -1,8 +1,8 @@
-//! From the records of all ranks to a snapshot for judging.
+//! Turns the records of all ranks into a snapshot for judging.
 //!
 //! A page has no member lists of communicators: the ranks that have a communicator are its members,
-//! if they are as many as its size. If one is missing (it is still creating it, or its page is
-//! unusable), waits on it are unknown.
+//! if their number is its size. If a rank is missing (it is still creating the communicator, or its
+//! page is unusable), waits on that communicator are unknown.
 //!
 //! Sends: waiting for a small send means nothing, since it may be buffered and complete in a
 //! moment, and a wait for several requests does not show which are still open. So a small send
@@ -10,7 +10,7 @@
 //! had enough time to complete what completes without other ranks. Between nodes no time is enough:
 //! a library copies such a send into a socket, which accepts it as fast as the network does. From
 //! [`idlewave_interpose::state::LARGE`] bytes on, or in synchronous mode, a send waits for its
-//! receive like anything else.
+//! receive and is treated like any other request.
 
 use idlewave_gang::state::{
     Collective, Communicator, Count, Doing, Entered, Posted, RankState, Receive, Request, Send,
@@ -42,10 +42,10 @@ pub struct Seen {
     pub record: StateRecord,
     /// Whether its process is known to have ended.
     pub gone: bool,
-    /// Successive looks at which it polled for the same, with new polls at each.
+    /// Successive looks at which it polled for the same requests, with new polls at each.
     pub unchanged: u32,
-    /// Whether its state is not known to hold together with those of the others: it counts as
-    /// moving.
+    /// Whether its state is not known to hold at the same moment as those of the others: then it
+    /// counts as moving.
     pub moved: bool,
     /// Its node, by an arbitrary number.
     pub node: u32,
@@ -56,7 +56,7 @@ pub struct Seen {
 pub struct Snapped {
     /// The snapshot to judge.
     pub snapshot: Snapshot,
-    /// By number of the communicator: its key, and whether it is MPI_COMM_WORLD.
+    /// For each communicator number: its key, and whether it is MPI_COMM_WORLD.
     pub communicators: Vec<(u64, bool)>,
 }
 
@@ -172,7 +172,7 @@ fn state(seen: &Seen, groups: &Groups, stuck: &dyn Fn(u32) -> bool) -> RankState
         })
         .collect();
     entered.sort_unstable_by_key(|entered| entered.communicator);
-    // A torn record may name one twice; it is ignored.
+    // A torn record may name a communicator twice; the duplicate is ignored.
     entered.dedup_by_key(|entered| entered.communicator);
     RankState {
         epochs,
@@ -292,7 +292,7 @@ fn wait(record: &StateRecord, groups: &Groups, stuck: &dyn Fn(u32) -> bool) -> O
             _ => certain.push(request),
         }
     }
-    // One of them may end it.
+    // An unknown request may end the wait.
     if any && partial {
         return None;
     }
@@ -303,7 +303,8 @@ fn wait(record: &StateRecord, groups: &Groups, stuck: &dyn Fn(u32) -> bool) -> O
             (false, _) => Wait::All(certain),
         });
     }
-    // The call has not returned, so at least one of them is open, if there is nothing else.
+    // The call has not returned, so at least one of the small sends is open if there is nothing
+    // else to wait for.
     match small.as_slice() {
         _ if partial => None,
         [] => None,

@@ -7,11 +7,11 @@ use idlewave_interpose::{StatePhase, StateProcess, StateRecord};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// CPU times kept. No two are equal, so they reach back at least 630 ms of CPU time, however few
-/// looks see it grow.
+/// How many CPU times are kept. No two are equal, so they reach back at least 630 ms of CPU time,
+/// however few looks see it grow.
 pub(crate) const SAMPLES: usize = 64;
 
-/// A process, from its page and from the kernel.
+/// A process, as its page and the kernel show it.
 #[derive(Clone, Debug)]
 pub(crate) struct Sighting {
     pub(crate) process: StateProcess,
@@ -26,21 +26,22 @@ pub(crate) struct Sighting {
     pub(crate) node: u32,
     /// CPU time at the previous look.
     pub(crate) cpu_before: Option<Duration>,
-    /// The first look with its present epoch.
+    /// Time of the first look with its current epoch.
     pub(crate) since: Instant,
-    /// CPU times, the present one at the back, and the last look at which each was observed.
+    /// CPU times, the current one at the back, and the last look at which each was observed.
     pub(crate) spent: VecDeque<(Instant, Duration)>,
-    /// That epoch; `None` if the last look found it being written, or there was none.
+    /// The epoch at the last look; `None` if that look found the page changing, or if there was
+    /// none.
     pub(crate) epoch: Option<u64>,
     /// Whether the last look was the first with this epoch, or found the process gone.
     pub(crate) fresh: bool,
     pub(crate) polls_before: u64,
-    /// Successive looks at which it polled for the same, with new polls at each.
+    /// Successive looks at which it polled for the same requests, with new polls at each.
     pub(crate) unchanged: u32,
 }
 
 impl Sighting {
-    /// For a newly found process, before anything of it was read.
+    /// For a newly found process, before its record is read.
     pub(crate) fn new(process: StateProcess, found: u64) -> Self {
         Self {
             process,
@@ -60,7 +61,7 @@ impl Sighting {
         }
     }
 
-    /// Whether its record is complete: one past MPI_Init has at least MPI_COMM_WORLD.
+    /// Whether its record is complete: past MPI_Init, it has at least MPI_COMM_WORLD.
     pub(crate) fn has_tables(&self) -> bool {
         !self.record.communicators.is_empty()
     }
@@ -77,8 +78,8 @@ impl Sighting {
         }
     }
 
-    /// Applies what a look read. Values that count from look to look change with `regular` ones
-    /// only.
+    /// Applies what a look read. Values that count from one regular look to the next change only if
+    /// it is `regular`.
     pub(crate) fn track(&mut self, now: Instant, look: u64, regular: bool) {
         let [first, second] = self.record.epochs;
         let moved = first != second || first % 2 == 1 || self.epoch != Some(first);
@@ -92,7 +93,7 @@ impl Sighting {
         } else if regular && self.record.mode >= mode::POLL_ALL {
             self.unchanged = match self.record.polls > self.polls_before {
                 true => self.unchanged + 1,
-                // Frozen or preempted it cannot poll: that look does not count.
+                // A frozen or preempted process cannot poll, so such a look does not count.
                 false if self.cpu().is_some() && self.cpu() == self.cpu_before => self.unchanged,
                 false => 0,
             };
@@ -117,14 +118,15 @@ impl Sighting {
         self.gone.is_some() || matches!(phase, StatePhase::Finalising | StatePhase::Finalised)
     }
 
-    /// Whether it ended where it was, by itself or by a signal, no longer than `time` ago: its
-    /// launcher is about to kill the others.
+    /// Whether it ended before MPI_Finalize was over, by itself or by a signal, less than `time`
+    /// ago: its launcher is about to kill the others.
     pub(crate) fn crashed_within(&self, now: Instant, time: Duration) -> bool {
         let over = matches!(self.record.phase, StatePhase::Finalised);
         !over && self.gone_at.is_some_and(|at| now < at + time)
     }
 
-    /// Least CPU time that it had since a moment; `None` if it is stopped or that is unknown.
+    /// A lower bound on the CPU time that it has had since a moment; `None` if it is stopped or the
+    /// time is unknown.
     pub(crate) fn cpu_since(&self, moment: Instant) -> Option<Duration> {
         let Kernel::There {
             stopped: false,
@@ -181,7 +183,8 @@ mod tests {
             assert_eq!(seen.cpu_since(begin), Some(cpu));
         }
         assert_eq!(seen.spent.len(), 4);
-        // Since a moment between two looks: what was seen at the next one counts as had before.
+        // Since a moment between two looks: CPU time seen at the second look counts as used before
+        // the moment.
         let moment = begin + Duration::from_millis(50 * 599 + 1);
         assert_eq!(seen.cpu_since(moment), Some(Duration::from_millis(10)));
         assert_eq!(seen.cpu_since(begin + Duration::from_secs(60)), None);

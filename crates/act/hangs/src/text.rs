@@ -6,14 +6,14 @@ use idlewave_interpose::state::{mode, unknown};
 use idlewave_interpose::{StateCollective, StateCount, StatePhase, StateWant, functions};
 use std::fmt::Write;
 
-/// Awaited requests named per rank.
+/// The most awaited requests named per rank.
 const NAMED: usize = 4;
-/// Unreceived messages listed.
+/// The most unreceived messages listed.
 const UNRECEIVED: usize = 8;
 
 impl Look {
-    /// The deadlock or suspicion in lines: what it is, which ranks wait for which, and where each
-    /// rank is. `None` without either.
+    /// The deadlock or suspicion in lines of text: what it is, which ranks wait for which, and
+    /// where each rank is. `None` without either.
     pub fn report(&self) -> Option<Vec<String>> {
         let deadlock = self.stuck()?;
         let ranks = deadlock.ranks.len();
@@ -70,7 +70,7 @@ impl Look {
         Some(lines)
     }
 
-    /// Where each rank is, in lines; none before the first rank is seen.
+    /// Where each rank is, in lines of text; none before the first rank is seen.
     pub fn places(&self) -> Vec<String> {
         let all = self.ranks.len();
         if all == 0 {

@@ -1,9 +1,9 @@
-//! Messages between the watching node and the others: JSON, deflated (RFC 1951), in messages that
-//! may be lost, duplicated and late.
+//! Messages between the watching node and the others: deflated JSON (RFC 1951). They may be lost,
+//! duplicated or late.
 //!
-//! Clocks are not compared. A node is asked again when all have answered: what is equal in both of
-//! its answers held at the moment in between when the first node was asked again, which is one
-//! moment for all.
+//! Clocks are not compared. Nodes are asked again once all have answered. What is equal in both
+//! answers of a node held at a moment in between: when the first node was asked again. That moment
+//! is the same for all nodes.
 
 use crate::process::Kernel;
 use crate::sighting::{SAMPLES, Sighting};
@@ -34,7 +34,7 @@ pub enum Ask {
         /// Pages, by number, whose tables at this epoch are known.
         have: Vec<(u32, u64)>,
     },
-    /// No one asks any more.
+    /// No more requests follow.
     End,
 }
 
@@ -155,7 +155,8 @@ pub(crate) fn answer(round: u64, pages: Vec<Page>) -> Vec<Vec<u8>> {
             let rest = group.split_off(group.len() / 2);
             groups.insert(at + 1, rest);
         } else if let Some(page) = group.first_mut().filter(|page| !page.bare) {
-            // More than a message holds: it counts as unknown, like a moving rank.
+            // The page alone exceeds a message: its state counts as unknown, like that of a moving
+            // rank.
             page.bare = true;
             page.record = bare(&page.record);
         } else {
@@ -193,8 +194,8 @@ fn bare(record: &StateRecord) -> StateRecord {
 }
 
 impl Page {
-    /// The observation of a process at `now`. Its tables are left out if they are `known` at that
-    /// epoch, or were not seen with it before.
+    /// The observation of a process at `now`. Its tables are left out if the receiver has them
+    /// (`known` is their epoch), or if the process has moved since the previous look.
     pub(crate) fn of(number: u32, seen: &Sighting, now: Instant, known: Option<u64>) -> Self {
         let left_out =
             seen.fresh && seen.gone.is_none() || (seen.epoch.is_some() && known == seen.epoch);
@@ -381,8 +382,8 @@ mod tests {
         assert_eq!(second.spent, seen.spent);
         assert_eq!(second.kernel, seen.kernel);
         assert_eq!((second.found, second.gone), (1, None));
-        // If known at this epoch, its tables are not sent again; at another one nothing is known
-        // about it.
+        // Tables known at this epoch are not sent again. A receiver that knows another epoch then
+        // knows nothing about the process.
         let short = Page::of(0, &seen, now, Some(6));
         assert!(short.record.pairs.is_empty() && short.record.wants.is_empty());
         let third = short.clone().sighting(1, Some(second.clone()), now, 3);

@@ -14,15 +14,15 @@ use std::time::Instant;
 pub struct Watch {
     pages: Pages,
     assessor: Assessor,
-    /// Those on other nodes.
+    /// The processes on other nodes.
     pub far: Far,
     /// Their round at the previous look.
     round: u64,
 }
 
 impl Watch {
-    /// Watches the pages that processes create in a directory: that of `IDLEWAVE_STATE` in their
-    /// environment.
+    /// Watches the pages that processes create in a directory: the one that `IDLEWAVE_STATE` in
+    /// their environment names.
     pub fn new(directory: &Path) -> Self {
         Self::with(directory, Settings::default())
     }
@@ -43,7 +43,7 @@ impl Watch {
         self.pages.processes()
     }
 
-    /// Progress of MPI_Init on this node. Reads phases only.
+    /// Progress of MPI_Init on this node. Does not count as a look.
     ///
     /// # Errors
     /// The directory or a page in it cannot be read.
@@ -57,9 +57,9 @@ impl Watch {
         Ok(scene.init())
     }
 
-    /// Whether all known ranks are in blocking calls, the same as at the previous glance, and other
-    /// nodes report the same: a look may find a deadlock. Takes a few loads per rank, while a look
-    /// reads whole pages and asks the kernel.
+    /// Whether all known ranks are in calls that may wait or have reached MPI_Finalize, none has
+    /// moved since the previous glance, and other nodes report the same: then a look may find a
+    /// deadlock. A glance takes a few loads per rank; a look reads whole pages and asks the kernel.
     pub fn is_still(&mut self) -> bool {
         let here = self.pages.is_still();
         let far = self.far.is_still();
@@ -87,8 +87,8 @@ impl Watch {
     fn look_as(&mut self, regular: bool) -> Result<Look, WatchError> {
         let now = Instant::now();
         self.pages.look(now, regular)?;
-        // All have answered the request sent after the previous look: what is unchanged since held
-        // at the moment of asking.
+        // Whether all have answered a request sent after the previous look: what has not changed
+        // since then held at the moment of asking.
         let new = self.far.is_complete() && self.far.round() > self.round;
         self.round = self.far.round();
         let scene = Scene {

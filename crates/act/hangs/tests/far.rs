@@ -1,5 +1,5 @@
-//! Ranks of several nodes: their pages are in as many directories, and messages between who watches
-//! and the others are lost, doubled and late.
+//! Ranks on several nodes: each node has a directory of pages, and messages between the watching
+//! node and the others may be lost, duplicated or late.
 
 #[allow(dead_code)]
 mod common;
@@ -13,10 +13,10 @@ use idlewave_units::NodeId;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Far above what a verdict takes: no test passes or fails on a timing.
+/// Far longer than a verdict takes: no test passes or fails by timing.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Numbers that are the same at each run.
+/// Numbers that are the same in each run.
 struct Random(u64);
 
 impl Random {
@@ -27,7 +27,8 @@ impl Random {
     }
 }
 
-/// What is under way: when it comes, to whom (`None`: to who watches) and from whom.
+/// Messages in flight: when each arrives, whether it goes to the watching node, the other node, and
+/// its bytes.
 #[derive(Default)]
 struct Net {
     under_way: Vec<(Instant, bool, NodeId, Vec<u8>)>,
@@ -36,7 +37,7 @@ struct Net {
 }
 
 impl Net {
-    /// One of eight is lost, one of eight doubled, some are late.
+    /// One message in eight is lost, one in eight is duplicated, and some are late.
     fn send(&mut self, random: &mut Random, now: Instant, up: bool, node: NodeId, bytes: Vec<u8>) {
         self.sent += 1;
         self.bytes += bytes.len();
@@ -85,7 +86,7 @@ impl<'a> Nodes<'a> {
         }
     }
 
-    /// One step of all; a look, if there is one.
+    /// One step of all nodes; returns a look, if there was one.
     fn step(&mut self) -> Option<Look> {
         let now = Instant::now();
         if now >= self.glanced + Duration::from_millis(10) {
@@ -114,7 +115,8 @@ impl<'a> Nodes<'a> {
         look
     }
 
-    /// Looks until `enough` says so, the job has ended, or the limit is over; the last look.
+    /// Looks until `enough` is true, the job has ended, or the time limit is reached. Returns the
+    /// last look.
     fn until(&mut self, mut enough: impl FnMut(&Look) -> bool) -> Option<Look> {
         let begin = Instant::now();
         let mut last = None;
@@ -162,7 +164,7 @@ fn each(case: &str, check: impl Fn(&Place, &Installation)) {
     }
 }
 
-/// With one library.
+/// With one MPI library only.
 fn once(case: &str, check: impl Fn(&Place, &Installation)) {
     let place = Place::shared();
     if let Some(mpi) = some_installations(case).first() {
@@ -170,7 +172,7 @@ fn once(case: &str, check: impl Fn(&Place, &Installation)) {
     }
 }
 
-/// The program hangs, and that is found: which ranks, and what is said.
+/// Checks that the hang of a program is found: which ranks, and what the report says.
 fn check(nodes: u32, ranks: u32, what: &str, dead: &[u32], says: &[&str]) {
     each(what, |place, mpi| {
         let settings = Settings {
@@ -225,7 +227,7 @@ fn what_needs_cpu_time_or_many_looks_is_found_over_nodes() {
         "rank 0 waits in MPI_Send for rank 1 (to receive tag 3, MPI_COMM_WORLD)",
     ];
     check(2, 2, "small-rendezvous", &[0, 1], &words);
-    // Between ranks of one node it is known.
+    // Between ranks of one node, it is certain.
     let words = ["4 of 4 ranks will never continue\n"];
     check(2, 4, "neighbours", &[0, 1, 2, 3], &words);
     check(
@@ -255,8 +257,8 @@ fn who_waits_for_a_rank_of_another_node_that_has_finalised_waits_for_ever() {
 
 #[test]
 fn no_look_over_nodes_finds_a_deadlock_where_there_is_none() {
-    // Each look is judged alone: whatever two agree on, nodes were not looked at in the same
-    // moment.
+    // Each look is judged alone: whatever two looks agree on, the nodes were not looked at
+    // simultaneously.
     let settings = Settings {
         apart: Duration::ZERO,
         ..Settings::default()
@@ -284,7 +286,7 @@ fn no_look_over_nodes_finds_a_deadlock_where_there_is_none() {
                     stopped.clear();
                 }
                 turn += 1;
-                // Some ranks are stopped for a while, so that they are the same at many looks while
+                // Some ranks are stopped for a while, so that many looks find them unchanged while
                 // others move on.
                 if turn % 40 == 0 {
                     stopped.drain(..).for_each(|pid| send(pid, Signal::CONT));
@@ -350,7 +352,7 @@ fn a_node_that_is_silent_makes_the_job_incomplete_and_comes_back() {
         );
         let lookouts = std::mem::take(&mut job.lookouts);
         job.net.under_way.clear();
-        // What is sent to it is lost.
+        // From now on, messages to the other node are lost.
         let begin = Instant::now();
         let (mut look, mut at_once) = (None, 0);
         while begin.elapsed() < LIMIT && look.is_none() {
@@ -382,7 +384,7 @@ fn bytes_that_nobody_says_change_nothing() {
         assert!(watch.far.hear(now, NodeId::new(1), &bytes).is_err());
         assert!(watch.far.is_empty());
     }
-    // An answer of a node that never said that it is there, and to what was not asked.
+    // Answers of a node that never announced itself, and to a request that was never made.
     let looked = |part, parts| Told::Looked {
         round: 0,
         part,

@@ -12,7 +12,7 @@ use idlewave_sys::process::Signal;
 use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_millis(10);
-/// Far above what a verdict takes: no test passes or fails on a timing.
+/// Far longer than a verdict takes: no test passes or fails by timing.
 const LIMIT: Duration = Duration::from_secs(600);
 
 fn each(case: &str, check: impl Fn(&Place, &Installation)) {
@@ -22,7 +22,7 @@ fn each(case: &str, check: impl Fn(&Place, &Installation)) {
     }
 }
 
-/// The first look that tells of a deadlock.
+/// The first look that shows a deadlock.
 fn deadlock(place: &Place, mpi: &Installation, ranks: u32, what: &str) -> Option<Look> {
     let look = look_until(place, mpi, ranks, what, |look| look.stuck().is_some())?;
     assert!(look.stuck().is_some(), "{} {what}: {look:?}", mpi.name);
@@ -74,7 +74,7 @@ fn every_message_is_counted_once_at_both_ends_however_it_is_received() {
         let Some(look) = deadlock(place, mpi, 3, "receive") else {
             return;
         };
-        // Five of MPI_Sendrecv with two tags; four of a third to each kind of receive.
+        // Five by MPI_Sendrecv with two tags; four with a third tag, one for each kind of receive.
         let all = StateCount::Tags(vec![(0, 3), (1, 2), (3, 4)]);
         let none = StateCount::Tags(Vec::new());
         for of in &look.ranks {
@@ -117,7 +117,7 @@ fn different_collectives_are_found() {
 fn a_cycle_of_sends_is_found() {
     let words = ["rank 0 waits in MPI_Send for rank 1 (to receive tag 3, MPI_COMM_WORLD)"];
     check(2, "rendezvous", &[0, 1], &words);
-    // 256 KiB: too small to be taken for stuck without CPU time.
+    // 256 KiB: too small to count as stuck without CPU time.
     check(2, "small-rendezvous", &[0, 1], &words);
     let words = ["rank 1 waits in MPI_Ssend for rank 0"];
     check(2, "synchronous", &[0, 1], &words);
@@ -210,7 +210,7 @@ fn a_loop_of_tests_is_named_as_one() {
     });
 }
 
-/// A look shows no deadlock, and what was read does not contradict itself.
+/// Checks that a look shows no deadlock, and that what it read does not contradict itself.
 #[track_caller]
 fn check_well(look: &Look, what: &str) {
     assert!(look.shown().is_none(), "{what}: {look:?}");
@@ -221,7 +221,7 @@ fn check_well(look: &Look, what: &str) {
     );
 }
 
-/// No look tells of a deadlock, and the job ends.
+/// Checks that no look shows a deadlock, and that the job ends.
 fn no_verdict(ranks: u32, arguments: &[&str], settings: Settings, interval: Duration) {
     each(arguments[0], |place, mpi| {
         let mut progressing = 0;
@@ -254,13 +254,13 @@ fn slow_ranks_and_copied_sends_are_no_deadlock() {
         polls: 1,
         ..Settings::default()
     };
-    // A loop that asks for two things in turn is not known to wait, however often it is seen.
+    // A loop that tests two requests in turn is not known to wait, however often it is seen.
     no_verdict(2, &["two-tests"], eager, often);
 }
 
 #[test]
 fn programs_that_use_everything_have_no_deadlock_at_any_moment() {
-    // Snapshots as fast as they can be taken; one after another of which each is judged alone.
+    // Snapshots are taken as fast as possible, and each is judged alone.
     let settings = Settings {
         polls: u32::MAX,
         ..Settings::default()
@@ -349,7 +349,7 @@ fn initialisation_is_over_when_all_ranks_are_past_it() {
             loop {
                 let now = job.watch.initialised().expect("pages");
                 seen_within |= now.within > 0;
-                // Whoever is past MPI_Init knows of the others, which are at least in it.
+                // A process past MPI_Init knows about the others, which are at least in it.
                 if now.past > 0 {
                     assert_eq!(now.size, Some(3));
                     assert_eq!(now.past + now.within, 3);
@@ -368,12 +368,12 @@ fn initialisation_is_over_when_all_ranks_are_past_it() {
     });
 }
 
-/// A job that hangs, and that nobody has looked at yet.
+/// A job that hangs and has not been looked at yet.
 fn hung(place: &Place, mpi: &Installation, what: &str, settings: Settings) -> Option<Hung> {
     let mut job = place.start(mpi, 2, &[what], settings)?;
     let hangs = job.hangs(INTERVAL, LIMIT);
     assert!(hangs, "{} {what}, ended: {}", mpi.name, job.ended());
-    // Finds the pages, and looks at phases only.
+    // Finds the pages, without a look.
     assert!(job.watch.initialised().expect("pages").all());
     Some(job)
 }
@@ -408,7 +408,7 @@ fn a_glance_tells_ranks_that_may_wait_for_ever_from_those_that_move_or_compute()
         job.watch.look().expect("a look");
         assert!(!job.watch.is_still(), "there was none before");
         assert!(job.watch.is_still());
-        // Looks in between tell of it as well, and of nothing that is idle.
+        // Looks in between show the deadlock as well, but never idle ranks.
         let between = |watch: &mut Watch| watch.look_between().expect("a look");
         std::thread::sleep(Settings::default().apart);
         assert!(between(&mut job.watch).deadlock().is_some());
@@ -509,7 +509,7 @@ fn a_loop_of_tests_is_seen_in_turns_that_are_shorter_than_ten_looks() {
         let pids = job.pids();
         let turn = |signal| pids.iter().for_each(|pid| send(*pid, signal));
         let begin = std::time::Instant::now();
-        // Five looks of a turn, and five between two.
+        // Five looks during a turn, and five between two turns.
         for n in 0.. {
             match n % 10 {
                 0 => turn(Signal::CONT),

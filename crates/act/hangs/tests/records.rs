@@ -1,4 +1,4 @@
-//! What becomes of records: what is not known well enough is not waited for.
+//! How records become snapshots: what is not known well enough does not count as awaited.
 
 use idlewave_gang::state::{Collective, Doing, Posted, Request, Wait};
 use idlewave_hangs::{Seen, Small, snapshot};
@@ -30,7 +30,7 @@ fn send(to: u32, synchronous: bool, large: bool) -> StateWant {
     }
 }
 
-/// A rank of two, in a call that waits.
+/// One of two ranks, in a call that waits.
 fn rank(mode: u8, wants: &[StateWant]) -> Seen {
     let world = StateCommunicator {
         key: WORLD,
@@ -68,7 +68,7 @@ fn doing(of: Seen, settled: bool) -> Doing {
     snapped.snapshot.ranks[0].doing.clone()
 }
 
-/// How many requests of each kind it waits for, and whether any of them is enough: receives, sends.
+/// How many receives and how many sends it waits for, and whether any one of them is enough.
 fn waits(mode: u8, wants: &[StateWant], settled: bool) -> Option<(usize, usize, bool)> {
     let wait = match doing(rank(mode, wants), settled) {
         Doing::Blocked { call: 3, wait } => wait,
@@ -95,7 +95,7 @@ fn a_small_send_is_waited_for_only_where_it_alone_holds_a_settled_call() {
     assert_eq!(waits(mode::ALL, &[small], false), None);
     assert_eq!(waits(mode::ALL, &[small, get], true), Some((1, 0, false)));
     assert_eq!(waits(mode::ALL, &[small, get], false), Some((1, 0, false)));
-    // Of several that are alone one is open, and nobody knows which.
+    // Where only small sends are awaited, one of them is open, but it is not known which.
     assert_eq!(waits(mode::ALL, &[small, small], true), Some((0, 2, true)));
     assert_eq!(waits(mode::ALL, &[large, get], true), Some((1, 1, false)));
     assert_eq!(waits(mode::ALL, &[large, get], false), Some((1, 1, false)));
@@ -129,7 +129,7 @@ fn what_is_left_out_may_end_a_call_that_needs_one_and_not_one_that_needs_all() {
     assert!(matches!(doing(of.clone(), true), Doing::Blocked { .. }));
     of.record.mode = mode::ANY;
     assert_eq!(doing(of.clone(), true), Doing::Computing);
-    // It may not be the send that is open.
+    // The open request may not be the send.
     of.record.mode = mode::ALL;
     of.record.wants = vec![small];
     assert_eq!(doing(of, true), Doing::Computing);
@@ -144,7 +144,7 @@ fn a_communicator_of_which_a_member_is_not_seen_is_waited_for_by_nobody() {
     other.record.communicators[0].members = 3;
     let snapped = snapshot(&[of.clone(), other], Small::Near, 10);
     assert_eq!(snapped.snapshot.ranks[0].doing, Doing::Computing);
-    // Members that do not agree on how many they are.
+    // The members do not agree on their number.
     of.record.communicators[0].members = 1;
     assert_eq!(doing(of, true), Doing::Computing);
 }

@@ -1,4 +1,4 @@
-//! Pages that their programs cut short while they are watched.
+//! Pages that their programs truncate while they are watched.
 
 use idlewave_hangs::{Job, Settings, Watch};
 use idlewave_interpose::state::{
@@ -84,7 +84,7 @@ fn a_page_that_is_cut_short_is_not_known_and_takes_no_part_in_a_verdict() {
         let look = watch.look().expect("a look");
         assert_eq!(look.job, Job::Progressing, "{look:?}");
         assert!(look.shown().is_none(), "{look:?}");
-        // What was known of it before stays.
+        // What was known about it before remains.
         let rank = &look.ranks[1];
         assert_eq!(rank.rank, 1, "{look:?}");
         assert_ne!(rank.record.unknown & unknown::TORN, 0, "{look:?}");

@@ -1,11 +1,11 @@
-//! Measures what a link costs: `link_cost [MUNGE-SOCKET]`. Takes some seconds.
+//! Measures what a link costs: `link_cost [MUNGE-SOCKET]`. Takes a few seconds.
 //!
 //! Without sockets: sealing and opening frames of 100 bytes and 1 KiB, refusing forged ones, making
 //! and checking codes of frames between devices (36 bytes of an answer, and the most that fits into
 //! 1,472 with the code), and whole handshakes. The same messages over UDP loopback and Unix
-//! sockets, from `send` to `receive` in one thread. With the socket of a munged, handshakes by
-//! munge too. Each line gives the count, median, quartiles and 99th percentile in microseconds.
-//! Lines are measured in turns, so that other load disturbs them alike.
+//! sockets, from `send` to `receive` in one thread. Given the socket of a munged, also handshakes
+//! by munge. Each line gives the count, median, quartiles and 99th percentile in microseconds. The
+//! lines are measured in turn, so that other load disturbs them alike.
 
 use idlewave_link::session::{Secret, Secrets, Session};
 use idlewave_link::{Address, Auth, Coder, Key, Link, Munge, Peer};

@@ -5,7 +5,7 @@ use std::fmt;
 /// Why a datagram was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// Shorter than its contents require, or no frame at all.
+    /// Shorter than its contents require, or not a frame at all.
     Malformed,
     /// Longer than any frame.
     Long,

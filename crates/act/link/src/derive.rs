@@ -11,7 +11,7 @@ pub(crate) type Nonce = [u8; 16];
 /// Identifies a session; both ends derive the same value.
 pub(crate) type SessionId = [u8; 8];
 
-/// What only authorised ends know. Debug output omits the bytes.
+/// A value that only authorised ends know. Debug output omits the bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; 32]);
 
@@ -33,7 +33,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// For HELLO: proves that its sender knows `secret`, but not that the message is fresh.
+/// The coder for HELLO. Its code proves that the sender knows `secret`, but not that the message is
+/// fresh.
 pub(crate) fn hello_coder(secret: &Secret) -> Coder {
     Coder::new(&Coder::new(secret.bytes()).whole(&[b"idlewave link 1 hello"]))
 }

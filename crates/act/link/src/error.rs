@@ -52,7 +52,7 @@ pub enum LinkError {
         /// What the kernel said.
         source: std::io::Error,
     },
-    /// Nobody set the peer's address, and the peer has not been heard.
+    /// Nobody set the peer's address, and nothing has been heard from the peer.
     #[error("send to {0}: its address is unknown")]
     NoAddress(Peer),
     /// A link does not speak to itself.

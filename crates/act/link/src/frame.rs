@@ -66,7 +66,7 @@ pub(crate) struct Greeting<'a> {
 pub(crate) struct Speech<'a> {
     pub(crate) id: SessionId,
     pub(crate) counter: u64,
-    /// The sender's nonce, while it does not know that the receiver has the session.
+    /// The sender's nonce, until the sender knows that the receiver has the session.
     pub(crate) opening: Option<Nonce>,
     /// Encrypted if read from a datagram, plain if it is to be sent; `None` for a note.
     pub(crate) payload: Option<&'a [u8]>,
@@ -178,7 +178,7 @@ fn finish(mut bytes: Vec<u8>, coder: &Coder) -> Vec<u8> {
 }
 
 /// A HELLO. If it has a credential, it is padded so that an answer with another credential is not
-/// longer: to a multiple of 512 bytes, with 128 bytes to spare.
+/// longer: to a multiple of 512 bytes, with at least 128 bytes to spare.
 pub(crate) fn hello(
     coder: &Coder,
     from: Peer,

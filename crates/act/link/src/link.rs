@@ -32,7 +32,7 @@ pub struct Link {
 
 impl Link {
     /// Listens at `address`, with no peers known. A Unix socket file has mode 0600, replaces one
-    /// left by an ended process, and goes away with the link.
+    /// whose process has ended, and is removed with the link.
     ///
     /// # Errors
     /// The address is not available, or another process listens there.
@@ -62,7 +62,7 @@ impl Link {
         self.addresses.insert(peer, address);
     }
 
-    /// The address of a peer: where its last session began, or as set since by [`Link::know`].
+    /// The address of a peer: where its last session began, or what [`Link::know`] has set since.
     /// `None` if unknown.
     pub fn address_of(&self, peer: Peer) -> Option<&Address> {
         self.addresses.get(&peer)
@@ -105,8 +105,8 @@ impl Link {
         said
     }
 
-    /// The next message and its sender. `None` if none is waiting, or if so many datagrams held no
-    /// message that the caller should turn to other work first.
+    /// The next message and its sender. `None` if none is waiting, or after many datagrams without
+    /// a message, so that the caller can do other work.
     ///
     /// # Errors
     /// The socket fails, or HELLO must be repeated and no credential can be made.

@@ -25,13 +25,13 @@ const OPTION_CIPHER: c_int = 0;
 const OPTION_TTL: c_int = 4;
 const OPTION_SOCKET: c_int = 8;
 const OPTION_UID: c_int = 9;
-/// Cipher: the payload is a secret, and a site may have configured its daemon not to encrypt.
+/// Cipher to request: the payload is a secret, and the site's daemon may be configured not to
+/// encrypt.
 const AES128: c_int = 4;
 /// Lifetime of a credential in seconds: munge's usual default. Credentials are renewed long before.
 const LIFETIME: c_int = 300;
 
-/// Decoded credentials kept with their contents: munge decodes each only once, but HELLO is
-/// repeated.
+/// How many decoded credentials to keep: munge decodes each only once, but HELLO is repeated.
 const REMEMBERED: usize = 256;
 
 type Context = *mut c_void;
@@ -60,8 +60,8 @@ struct Functions {
 /// Proves through the site's credential daemon that both ends run as the same user.
 ///
 /// Only the user of this end can decode its credentials; this end refuses credentials of other
-/// users, except root's. Each call waits for the daemon, some 0.03 ms if it is otherwise idle:
-/// twice per session and end.
+/// users, except root's. Each call waits for the daemon, some 0.03 ms if it is otherwise idle; each
+/// end makes two calls per session.
 #[derive(Debug)]
 pub struct Munge {
     functions: Functions,
@@ -71,8 +71,8 @@ pub struct Munge {
     uid: Uid,
     /// Decoded credentials, with their contents.
     opened: VecDeque<(Vec<u8>, Secret)>,
-    /// Limits how much work strangers cause the daemon with bogus credentials: 200 decodes a
-    /// second, after a burst for a thousand agents that start at once.
+    /// Limits the load that strangers can put on the daemon with bogus credentials: 200 decodes a
+    /// second, after a burst large enough for a thousand agents that start at once.
     decodes: Bucket,
 }
 
@@ -127,7 +127,7 @@ impl Munge {
         // SAFETY: libmunge has no initialisers with effects outside itself.
         let library = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) };
         let library = library.map_err(missing)?;
-        // SAFETY: the types are those that munge.h gives to functions of these names.
+        // SAFETY: the types are those that munge.h declares for functions of these names.
         let functions = unsafe { Functions::of(&library) }.map_err(missing)?;
         let munge = Munge {
             functions,
@@ -223,7 +223,7 @@ impl Munge {
                 ptr::null_mut(),
             )
         };
-        // A payload may come even with an error.
+        // munge may return a payload even with an error.
         let given = Given(payload);
         if code != SUCCESS {
             return Err(code);

@@ -26,7 +26,7 @@ impl Peer {
         [kind, a, b, c, d]
     }
 
-    /// `None` if these bytes are no peer.
+    /// `None` if these bytes are not a peer.
     pub(crate) fn from_bytes(bytes: [u8; PEER]) -> Option<Self> {
         let [kind, number @ ..] = bytes;
         match (kind, u32::from_le_bytes(number)) {

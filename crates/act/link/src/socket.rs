@@ -113,8 +113,8 @@ fn is_loss(error: &io::Error) -> bool {
             | ErrorKind::NetworkDown
     ) || matches!(
         error.raw_os_error(),
-        // EPERM comes from a packet filter. EACCES is left out: the socket file belongs to somebody
-        // else.
+        // EPERM comes from a packet filter. EACCES is left out: it means that the socket file
+        // belongs to somebody else.
         Some(libc::ENOBUFS | libc::EPERM)
     )
 }
@@ -144,7 +144,7 @@ fn identity(path: &Path) -> io::Result<Identity> {
     Ok((meta.dev(), meta.ino()))
 }
 
-/// Removes a socket that an ended process left behind.
+/// Removes a socket file whose process has ended.
 fn remove_stale(path: &Path) -> Result<(), String> {
     let meta = match std::fs::symlink_metadata(path) {
         Ok(meta) => meta,

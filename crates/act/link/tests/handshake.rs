@@ -163,7 +163,7 @@ fn answers_are_bounded_in_number_and_length() {
         assert!(back[1] != BACK || back.len() <= hello.len());
     }
 
-    // A datagram made without the key is not answered, and does not count.
+    // A datagram made without the key is not answered, and does not count towards the limit.
     let mut world = World::new(false);
     world.say(0);
     let (_, mut hello) = world.flying.remove(0);

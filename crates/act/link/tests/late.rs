@@ -14,7 +14,7 @@ const MS: fn(u64) -> Nanos = Nanos::from_millis;
 #[test]
 fn a_session_is_over_when_the_other_end_is_heard_in_the_next_one() {
     for mut world in worlds() {
-        // In flight from an earlier life, which is not heard once the next one was.
+        // A datagram in flight from an earlier life is refused once the next life has been heard.
         open(&mut world);
         world.say(0);
         let (_, late) = world.flying.remove(0);
@@ -23,8 +23,8 @@ fn a_session_is_over_when_the_other_end_is_heard_in_the_next_one() {
         assert_eq!(world.settle(), [payload]);
         assert_eq!(world.arrive(1, &late), Err(Reason::Session));
 
-        // The end that asks for another session hears the old one until the new one is heard, no
-        // longer.
+        // The end that asks for another session accepts the old one only until the new one is
+        // heard.
         world.say(1);
         let (_, first) = world.flying.remove(0);
         world.say(1);
@@ -84,7 +84,7 @@ fn what_was_not_answered_before_a_pause_is_no_silence() {
     open(&mut world);
     let before = world.recorded.len();
     for _ in 0..20 {
-        // The first is answered with a note, the second follows it too soon.
+        // The first is answered with a note; the second follows too soon for another.
         world.say(0);
         world.settle();
         world.say(0);

@@ -31,7 +31,7 @@ impl Drop for Daemon {
 }
 
 impl Daemon {
-    /// `None` if there is no munged here; prints so.
+    /// `None`, with a message, if there is no munged here.
     fn start() -> Option<Self> {
         let directory = tempfile::tempdir().unwrap();
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-/// One thing that happens. Numbers choose among what exists, modulo its count.
+/// One event. Numbers choose among the existing items, modulo their count.
 #[derive(Clone, Debug)]
 enum Event {
     Say(usize),
@@ -112,7 +112,8 @@ proptest! {
     ) {
         let mut world = World::new(credentials);
         for event in events {
-            // `arrive` checks that payloads are genuine, given once, and of no earlier life.
+            // `arrive` checks that payloads are genuine, are delivered once and do not come from an
+            // earlier life.
             if let Some(refused) = happen(&mut world, event) {
                 prop_assert!(refused);
             }
@@ -132,8 +133,8 @@ proptest! {
             world.pass(MS(20));
             said.iter().all(|payload| world.given.contains(payload))
         };
-        // The silence, then HELLO, which an earlier attempt may have made rare; credentials may be
-        // used up too.
+        // Allow for the silence, then for HELLO, which an earlier attempt may have made rare;
+        // credentials may be used up too.
         let longest = if credentials { 5_500 } else { 600 };
         let start = world.now;
         let (mut since, mut in_a_row) = (start, 0);

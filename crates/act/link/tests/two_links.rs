@@ -69,7 +69,7 @@ fn the_longest_payload_passes_and_one_byte_more_is_an_error() {
         controller.send(MS(1), agent(0), &longest).unwrap();
         let heard = exchange(MS(2), &mut controller, &mut node);
         assert_eq!(heard.1, [(Peer::Controller, longest.clone())]);
-        // An empty payload is one too.
+        // An empty payload is a payload too.
         controller.send(MS(3), agent(0), b"").unwrap();
         assert_eq!(
             exchange(MS(4), &mut controller, &mut node).1,

@@ -8,12 +8,12 @@ use std::time::Duration;
 /// The watchdog's message when it serves.
 pub(super) const READY: &str = "idlewave-watchdog-ready";
 
-/// Whether one of these can be read, or has ended or failed, within that time; without one there is no end.
+/// Whether one of these can be read, has ended or has failed within `longest`; `None`: no limit.
 pub(super) fn can_read(files: &[BorrowedFd<'_>], longest: Option<Duration>) -> bool {
     wait(files, longest).is_ok_and(|ready| ready.contains(&true))
 }
 
-/// A full pipe is an error instead of a wait: the writer may be of real-time priority.
+/// Makes a full pipe an error instead of a wait: the writer may have real-time priority.
 pub(super) fn never_wait(pipe: impl AsFd) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(pipe, true)?)
 }

@@ -1,4 +1,4 @@
-//! The watchdog's own side: its registrations, and what it does at the end of its owner.
+//! The watchdog's own side: its registrations, and what it does when its owner ends.
 
 use super::pipes::{READY, can_read, never_wait};
 use crate::clock::now;
@@ -15,8 +15,8 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often it looks whether its owner lives where the kernel has no handles of processes, should the pipe's end not come
-/// because another process has inherited it.
+/// How often it checks whether its owner lives, if the kernel has no handles of processes: the pipe
+/// may not end because another process has inherited it.
 const OWNER_EVERY: Duration = Duration::from_millis(100);
 
 /// A group to thaw.
@@ -44,7 +44,7 @@ struct Told {
 }
 
 impl Told {
-    /// Applies one line; `None` if it is unknown, without effect.
+    /// Applies one line. `None` if the line is unknown, which then has no effect.
     fn line(&mut self, line: &str) -> Option<()> {
         let (what, rest) = line.split_once(' ').unwrap_or((line, ""));
         if what == "quit" {
@@ -146,12 +146,12 @@ impl Told {
 /// See [`super::Watchdog::serve`].
 pub(super) fn serve(priority: Option<u8>) -> Result<(), FreezeError> {
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGPIPE] {
-        // SAFETY: ignoring a signal installs no handler. It ends with its owner, whatever the two
-        // were sent together.
+        // SAFETY: ignoring a signal installs no handler. The watchdog ends only with its owner,
+        // whatever signal both were sent.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
     if let Some(priority) = priority {
-        // Without it, it may be late on a busy machine, but it comes.
+        // Without priority, the watchdog may act late on a busy machine, but it does act.
         let _ = crate::take_precedence(priority);
     }
     let mut input = io::stdin().lock();
@@ -164,7 +164,7 @@ pub(super) fn serve(priority: Option<u8>) -> Result<(), FreezeError> {
     never_wait(&output).map_err(broken)?;
     let mut told = Told::default();
     let mut pending = Vec::new();
-    // Signals the owner's end.
+    // Becomes readable when the owner ends.
     let mut owner = None;
     loop {
         let lives = told.owner_lives();
@@ -195,7 +195,7 @@ pub(super) fn serve(priority: Option<u8>) -> Result<(), FreezeError> {
         };
         if let (None, Some((pid, _))) = (&owner, told.owner) {
             owner = handle(pid).ok();
-            // What the handle names may be another process of the number: the look says so.
+            // The handle may refer to another process with this PID: the next round checks.
             if owner.is_some() {
                 continue;
             }

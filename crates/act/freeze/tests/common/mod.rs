@@ -17,20 +17,20 @@ mod rig;
 
 pub use rig::skip;
 
-/// What a child of a test does: set, the test program is that child.
+/// The variable that names what a child of a test does. If it is set, this program is that child.
 pub const ACT: &str = "IDLEWAVE_FREEZE_ACT";
-/// The user without rights.
+/// An unprivileged user.
 pub const NOBODY: u32 = 65534;
-/// Who counts would have, in that time.
+/// Long enough for a running process to count.
 pub const STILL: Duration = Duration::from_millis(40);
-/// Long enough for a machine that does much else.
+/// Long enough for a very busy machine.
 pub const LIMIT: Nanos = Nanos::from_secs(300);
 
 pub fn is_root() -> bool {
     idlewave_sys::Uid::own() == idlewave_sys::Uid::ROOT
 }
 
-/// All freezers of this machine; the others are told. Signals are always there.
+/// All freezers that work on this machine; prints why others do not. Signals always work.
 pub fn freezers() -> Vec<Freezer> {
     let mut found = vec![Freezer::Signals];
     for kind in [Kind::V2, Kind::V1] {
@@ -42,11 +42,10 @@ pub fn freezers() -> Vec<Freezer> {
     found
 }
 
-/// An act by its name; it is given its argument.
+/// An act and its name; the act receives its argument.
 pub type Named = (&'static str, fn(&str));
 
-/// What this program does as the child of a test: counts, or one of these by its name. Nothing
-/// where it is no child.
+/// If this program is the child of a test, counts, or does one of these by name; otherwise nothing.
 pub fn act(others: &[Named]) {
     let argument = std::env::var("IDLEWAVE_FREEZE_ARGUMENT").unwrap_or_default();
     match std::env::var(ACT) {
@@ -62,7 +61,7 @@ pub struct Act {
     said: BufReader<ChildStdout>,
 }
 
-/// This test program again, as an act with an argument.
+/// A command that runs this test program again, as an act with an argument.
 pub fn command(act: &str, argument: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -83,7 +82,7 @@ impl Act {
         Self::start_saying(command, "ready").1
     }
 
-    /// Starts it and waits until it says this word; what came behind it.
+    /// Starts it and waits until it says this word; returns what follows the word.
     pub fn start_saying(command: &mut Command, word: &str) -> (String, Self) {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let said = BufReader::new(child.stdout.take().unwrap());
@@ -91,7 +90,8 @@ impl Act {
         (act.hear(word), act)
     }
 
-    /// What it says behind this word, in a line of its own or behind what the test harness says.
+    /// Returns what it says after this word, on a line of its own or after output of the test
+    /// harness.
     pub fn hear(&mut self, word: &str) -> String {
         let mut line = String::new();
         loop {
@@ -108,7 +108,7 @@ impl Act {
         Pid::new(self.child.id())
     }
 
-    /// `SIGKILL`, and waits for its end.
+    /// Sends `SIGKILL`, and waits for its end.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -127,14 +127,14 @@ impl Drop for Act {
     }
 }
 
-/// Numbers in a file that processes count up.
+/// Counters in a file, which processes increment.
 pub struct Counters {
     file: File,
     dir: tempfile::TempDir,
 }
 
 impl Counters {
-    /// So many, at zero; everybody may write.
+    /// Creates this many counters at zero; everyone may write.
     pub fn new(count: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o777)).unwrap();
@@ -156,13 +156,13 @@ impl Counters {
             .map(|n| u64::from_ne_bytes(n.try_into().unwrap()))
             .collect()
     }
-    /// Nobody counts for that long.
+    /// Whether no counter changes for that long.
     pub fn stand_still(&self, duration: Duration) -> bool {
         let before = self.all();
         thread::sleep(duration);
         self.all() == before
     }
-    /// Everybody counts, sooner or later.
+    /// Waits until every counter has increased.
     #[track_caller]
     pub fn await_progress(&self) {
         let before = self.all();
@@ -179,7 +179,7 @@ impl Counters {
     }
 }
 
-/// Waits for a condition that comes for certain.
+/// Waits for a condition that is certain to come true.
 #[track_caller]
 pub fn await_that(what: &str, mut condition: impl FnMut() -> bool) {
     for _ in 0..10_000 {
@@ -191,7 +191,7 @@ pub fn await_that(what: &str, mut condition: impl FnMut() -> bool) {
     panic!("in vain: {what}");
 }
 
-/// Counts with so many threads into a file, until it is killed or half a minute is over.
+/// Counts with several threads into a file, until it is killed or [`LIMIT`] is over.
 pub fn count(argument: &str) {
     let (threads, path) = argument.split_once(' ').unwrap();
     let threads: u64 = threads.parse().unwrap();

@@ -14,8 +14,8 @@ use idlewave_sys::Uid;
 use idlewave_units::{Nanos, NodeId};
 use std::collections::BTreeSet;
 
-/// Most time that a new or ended gang costs the agents, which also have real-time priority: they
-/// read all gangs and list the processes of their node.
+/// The most time that a new or ended gang costs the agents, which also have real-time priority:
+/// they read all gangs and list the processes of their node.
 const ELSEWHERE: Nanos = Nanos::from_millis(1);
 
 impl<C: Courier> Center<C> {
@@ -34,7 +34,7 @@ impl<C: Courier> Center<C> {
             }
         };
         if let Request::Submit { .. } | Request::Cancel { .. } | Request::Release { .. } = request {
-            // All agents are told, and look for its processes, which takes as much time there.
+            // All agents are told and look for the gang's processes, which costs them as much time.
             self.clients.charge(&BTreeSet::from([user]), ELSEWHERE);
         }
         let reply = self

@@ -4,9 +4,10 @@ use idlewave_units::{Nanos, NodeId};
 use std::collections::BTreeMap;
 
 /// Agents ask for the time four times a second. An agent that was silent for this long is gone, and
-/// with it the frames of gangs with network contexts, for which draining would wait forever. With
-/// all CPUs in demand an agent was silent for up to 5.0 s: it moved a process into a cgroup, for
-/// which the kernel waits until all CPUs have passed a quiescent state (`synchronize_rcu`).
+/// so are its in-flight frames of gangs with network contexts, for which draining would wait
+/// forever. With all CPUs busy, an agent was silent for up to 5.0 s: it moved a process into a
+/// cgroup, for which the kernel waits until all CPUs have passed a quiescent state
+/// (`synchronize_rcu`).
 const SILENCE: Nanos = Nanos::from_secs(10);
 /// Most time counted between two checks: while the controller, or the whole machine, was stalled,
 /// no node could be heard.

@@ -14,7 +14,7 @@ use idlewave_units::Nanos;
 const REST: Nanos = Nanos::from_millis(20);
 /// Least sleep while a turn cannot be ended.
 pub(super) const AGAIN: Nanos = Nanos::from_millis(1);
-/// Least frequency of examining ranks with network contexts; at the end of a turn this is free.
+/// Ranks with network contexts are examined at least this often; at the end of a turn this is free.
 const LOOK_AT_RANKS: Nanos = Nanos::from_secs(1);
 /// How long to wait for agents that have not yet applied the current gangs.
 pub(super) const PATIENCE: Nanos = Nanos::from_secs(1);
@@ -25,9 +25,9 @@ impl<C: Courier> Center<C> {
         if let Slot::Gang(row) = of {
             let time = end.saturating_sub(self.turn.since);
             let planned = self.turn.until.saturating_sub(self.turn.since);
-            // Turns end late by the time that orders take. If a row were charged for that, it would
-            // fall behind the next one when that one's slice is over, which would then get a second
-            // slice, and so would every later row.
+            // Turns end late because orders take time. If a row were charged for that, its tag
+            // would still exceed the next row's at the end of the next row's slice. The next row
+            // would then get a second slice, and so would every later row.
             let late = time.checked_sub(planned);
             let time = match late {
                 Some(late) if late.get() < self.slice.get() / 8 => planned,
@@ -75,7 +75,7 @@ impl<C: Courier> Center<C> {
         }
         self.account(running, now);
         let (to, slice) = match self.desk.decide(now) {
-            // Switched at once when a gang comes.
+            // A gang that comes later is switched at once.
             None => (Slot::All, Nanos::ZERO),
             Some(Decision::Run { row, slice, .. }) => {
                 (Slot::Gang(GangId::new(row.get())), slice.length)
@@ -105,8 +105,8 @@ impl<C: Courier> Center<C> {
         self.event(Event::Switch { to, drain });
     }
 
-    /// Whether ranks with contexts that hold the CPUs alone have not been examined for long. They
-    /// are then stopped briefly to check for a deadlock.
+    /// Whether ranks with contexts that have the CPUs to themselves were not examined for too long.
+    /// They are then stopped briefly to check for a deadlock.
     fn is_to_be_looked_at(&self, now: Nanos) -> bool {
         !self.sorted.networks.is_empty() && now > self.quiet_at + LOOK_AT_RANKS
     }

@@ -24,7 +24,7 @@ pub(super) struct Sorted {
 }
 
 impl Sorted {
-    /// Gangs without a row run freely, and must be included again when they return.
+    /// Forgets gangs without a row: they run freely, and must be included again when they return.
     pub(super) fn forget_others(&mut self, matrix: &Matrix) {
         self.gangs.retain(|gang| matrix.home(*gang).is_some());
     }

@@ -66,7 +66,7 @@ impl Desk {
             if let Some(contexts) = contexts {
                 one.waits.truncate(MOST_RANKS as usize);
                 let before = contexts.seen.get(&node).map_or(0, |seen| seen.attached);
-                // Ranks are seated on a device permanently, so it is another device.
+                // Ranks never give up their seats on a device, so this is another device.
                 if one.attached < before && contexts.lost.is_none() {
                     contexts.lost = Some(format!(
                         "the agent of node {node} ended, and its network with it"
@@ -213,7 +213,7 @@ impl Desk {
     }
 
     /// Whether everything may run unswitched. Only one gang at a time runs on a device, so gangs
-    /// with contexts take turns to their end.
+    /// with contexts take turns until they end.
     pub fn lets_all_run(&self) -> bool {
         let has =
             |(id, _): (GangId, &Home)| self.gangs.get(&id).is_some_and(|g| g.contexts.is_some());

@@ -149,7 +149,7 @@ fn ranks_that_waited_for_each_other_at_one_switch_are_deadlocked() {
     // The other node has not reported.
     let two = [receive(0, 1, 5), receive(1, 0, 5)];
     assert_eq!(look(HERE, 5, &two).0, None);
-    // It computed then, and may cause anything, except for these two.
+    // The third rank computed then and may do anything, but it cannot wake these two.
     let (observed, lines) = look(there, 5, &[]);
     assert_eq!(observed, dead(2, false));
     assert_eq!(
@@ -187,7 +187,7 @@ fn only_devices_over_several_nodes_have_keys_and_each_has_its_own() {
     let mut desk = desk_of(&[4, 4], 8);
     let there = NodeId::new(1);
     let mut device_of = |token: &str, elsewhere: bool| {
-        // Each with up to four of four ranks on a node.
+        // Each gang has four ranks, three or four of them on this node.
         let gang = desk.submit(context_job(token, 1 << 20), ms(0)).unwrap();
         desk.take_key(DeviceKey::new([token.as_bytes()[0]; 32]));
         desk.sight_contexts(HERE, vec![context_seen(gang, &[0, 1, 2], 4, 0)], &[]);

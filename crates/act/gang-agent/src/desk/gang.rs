@@ -13,7 +13,7 @@ const IDLE: f64 = 0.01;
 /// Turns of at least this length show whether a gang is idle.
 const EVIDENCE: Nanos = Nanos::from_millis(20);
 
-/// How long the first processes of a gang are expected at any moment.
+/// How long after submission the first processes of a gang are expected at any moment.
 const EXPECTED: Nanos = Nanos::from_secs(60);
 
 /// How long all ranks must exist after MPI_Init was observed: their processes are found one by one.
@@ -37,7 +37,7 @@ pub(super) struct Gang {
     pub(super) admitted: BTreeMap<NodeId, u32>,
     pub(super) observed: Option<Observation>,
     initialised: Option<bool>,
-    /// Turns up to the last report that its ranks were idle.
+    /// Value of `turns` from which on the next evidence of idleness is counted.
     rested: Option<Nanos>,
     /// If it requested network contexts: their state, or why it has none.
     pub(super) contexts: Option<Contexts>,
@@ -114,8 +114,8 @@ impl Gang {
         }
     }
 
-    /// Whether it did not use its last turns: twice in a row, since the use of a turn may have been
-    /// counted at the check before.
+    /// Whether it did not use its last turns: twice in a row, since the CPU time of a turn may have
+    /// been counted at the previous check.
     pub(super) fn idle(&self) -> bool {
         self.unused >= 2
     }
@@ -159,14 +159,14 @@ impl Gang {
         self.observed = Some(activity);
     }
 
-    /// That its ranks were past MPI_Init does not apply to new ones: until they are observed, the
-    /// usual time applies.
+    /// Forgets that its ranks were past MPI_Init, as new ranks are not: until they are observed,
+    /// the usual time applies.
     pub(super) fn forget_observation(&mut self) {
         self.initialised = None;
     }
 
     /// Whether processes of it may appear at any moment. Those of a Slurm job appear when its
-    /// script starts them; those of a command that has started none for this long are found a
+    /// script starts them; those of a command that has started none within `EXPECTED` are found a
     /// little later.
     pub(super) fn is_expected(&self, now: Nanos) -> bool {
         match (self.stage, &self.job.mark) {
@@ -197,7 +197,7 @@ impl Gang {
             .any(|(node, ranks)| *ranks > admitted(node))
     }
 
-    /// A program has ended and its script continues: the next program's ranks are new.
+    /// Once a program has ended and its script continues, the next program's ranks are new.
     pub(super) fn forget_ranks(&mut self) {
         if self.ranks().is_empty() {
             self.admitted.clear();
@@ -209,14 +209,14 @@ impl Gang {
     }
 
     pub(super) fn cpu(&self) -> Nanos {
-        // Agents' claims need not be true, and may overflow.
+        // Agents may claim anything, so the sum may overflow.
         let add = |sum: u64, seen: &Seen| sum.saturating_add(seen.cpu.get());
         Nanos::from_nanos(self.seen.values().fold(0, add))
     }
 
     /// Whether all ranks have existed for long enough. A gang whose launcher gives no number of
-    /// ranks is complete when its processes stay the same. One observed past MPI_Init need not wait
-    /// for long, and one observed in it waits.
+    /// ranks is complete when its processes stay the same. A gang observed past MPI_Init has to
+    /// wait only briefly, and one observed inside it is not complete.
     pub(super) fn complete(&self, settle: Nanos) -> bool {
         let attached = self.contexts.as_ref().map(Contexts::attached);
         let settle = match attached.or(self.initialised) {

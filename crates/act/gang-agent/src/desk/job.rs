@@ -49,7 +49,7 @@ pub struct Job {
     pub class: Class,
     /// Its share relative to others of its class, at least 1.
     pub weight: u32,
-    /// Bytes of the network context of each rank, if ranks shall have one.
+    /// Bytes of the network context of each rank, if ranks are to have one.
     pub contexts: Option<u64>,
 }
 

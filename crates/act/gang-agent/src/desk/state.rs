@@ -1,8 +1,8 @@
 //! The state of a gang with contexts, from what its ranks on all nodes waited for at one switch.
 //!
 //! Agents examine a gang when it is frozen and drained, and report which switch that was. At the
-//! last switch reported by all of its nodes nothing was in flight: a rank that waited for a message
-//! then can get it only from a rank that continues.
+//! last switch reported by all of its nodes nothing was in flight. So a rank that waited for a
+//! message then can get it only from a rank that continues.
 
 use super::gang::Contexts;
 use super::{Desk, GangId};
@@ -51,8 +51,7 @@ fn state_of(contexts: &Contexts) -> Option<(Observation, Vec<String>)> {
     let epoch = epochs.collect::<Option<Vec<u64>>>()?.into_iter().min()?;
     let waiting = |(rank, node): (u32, &u32)| -> Option<Waiting> {
         let all = |seen: &ContextSeen| seen.waits.iter().find(|w| w.rank == rank).cloned();
-        // If it started to wait at a later switch, it did not wait for this then, as far as is
-        // known.
+        // A rank that started to wait at a later switch is not known to have waited at this one.
         of_node(node).and_then(all).filter(|w| w.since <= epoch)
     };
     let waits: Vec<Option<Waiting>> = (0..).zip(nodes).map(waiting).collect();

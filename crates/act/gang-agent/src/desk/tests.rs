@@ -35,7 +35,7 @@ pub(super) fn job(token: &str) -> Job {
     }
 }
 
-/// A report of `ranks` of `size` ranks, all with a process, steady for some time.
+/// A report of `ranks` out of `size` ranks, each with one process, unchanged for `steady`.
 pub(super) fn seen(gang: GangId, ranks: u32, size: Option<u32>, steady: Nanos) -> Seen {
     Seen {
         gang: gang.get(),

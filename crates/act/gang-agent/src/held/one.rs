@@ -23,7 +23,7 @@ pub struct Tools {
 enum Hold {
     /// No process so far.
     Nothing,
-    /// Signals: no kernel operation of theirs blocks.
+    /// Signals, none of whose kernel operations blocks.
     Signals(Group),
     /// A cgroup of the mover's; without a brake it does not exist yet.
     Control {
@@ -48,7 +48,7 @@ pub struct Held {
     hold: Hold,
     /// Processes under control, as found.
     pub inside: BTreeMap<Pid, Marked>,
-    /// Their state once the mover has finished.
+    /// The processes under control once the mover has finished.
     moving: Option<Sought>,
     /// Found in the meantime.
     later: Option<Sought>,
@@ -69,7 +69,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Not looked for yet.
+    /// A gang that has not been looked for yet.
     pub fn new(spec: Spec) -> Self {
         Self {
             spec,
@@ -96,7 +96,7 @@ impl Held {
         }
     }
 
-    /// Its group at the mover.
+    /// The mover's number of its group.
     pub fn group(&self) -> Option<u64> {
         match self.hold {
             Hold::Control { number, .. } => Some(number),
@@ -132,7 +132,7 @@ impl Held {
         }
     }
 
-    /// Thaws them, while nothing is moved.
+    /// Thaws its processes; to be called while nothing is moved.
     pub fn thaw(&mut self) -> Result<(), FreezeError> {
         match &mut self.hold {
             Hold::Nothing | Hold::Control { brake: None, .. } => Ok(()),
@@ -188,7 +188,7 @@ impl Held {
         fewer
     }
 
-    /// Processes that no longer exist are not under control; true if there are any.
+    /// Forgets processes that no longer exist; true if there were any.
     fn lose(&mut self, sought: &Sought) -> bool {
         let before = self.inside.len();
         let there = |pid: &Pid, process: &mut Marked| {
@@ -321,7 +321,7 @@ impl Held {
         }
     }
 
-    /// Whether its group is now guarded.
+    /// Applies the result of registering its group with another watchdog.
     pub fn guarded(&mut self, brake: Option<Brake>, done: Result<(), FreezeError>) {
         self.take_brake(brake);
         self.trouble = done.err().map(|error| error.to_string());
@@ -341,8 +341,8 @@ impl Held {
         ended
     }
 
-    /// Whether all earlier processes still exist. The script of a Slurm job may run one program
-    /// after the other beside the ranks.
+    /// Whether the processes are the same as before. Of a Slurm job with ranks only the ranks
+    /// count: its script may run one program after another beside them.
     fn same_ranks(&self, current: &BTreeMap<Pid, Marked>) -> bool {
         let before = ranks(&self.inside);
         match self.spec.mark {
@@ -351,7 +351,7 @@ impl Held {
         }
     }
 
-    /// Report on it; `None` if unknown, or not known until new processes are under control.
+    /// The report on it; `None` until it was looked for and its first processes are under control.
     pub fn seen(&self, now: Nanos) -> Option<Seen> {
         let known = self.looked && (self.moving.is_none() || !self.inside.is_empty());
         // A gang whose processes could not be brought under control has not ended.

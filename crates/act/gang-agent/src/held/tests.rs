@@ -1,4 +1,4 @@
-//! Gangs of processes of the tests.
+//! Gangs made of processes of the tests.
 
 use super::*;
 use crate::parcel::Mark;
@@ -134,7 +134,7 @@ fn processes_of_other_users_are_counted_and_left_alone() {
 
 /// Gangs with a cgroup; each order to the mover waits for the test.
 struct Rig {
-    // First, so that a failed test waits for nothing.
+    // Dropped first, so that a failed test waits for nothing.
     go: Sender<()>,
     begun: Receiver<()>,
     gangs: Gangs,
@@ -229,7 +229,7 @@ fn what_is_moved_counts_when_it_is_under_control_and_is_frozen_then() {
         assert_eq!((rig.processes(), rig.group(&one)), (None, None));
         rig.sight(&[&one, &two]);
         rig.carry_out();
-        // The second one's turn comes with that.
+        // The second process is moved only after that.
         assert_eq!((rig.processes(), rig.group(&two)), (Some(1), None));
         let group = rig.group(&one).unwrap();
         assert!(is_frozen(&group));
@@ -281,10 +281,10 @@ fn gangs_that_go_before_the_first_move_is_done_leave_no_group() {
                 rig.carry_out();
                 rig.await_order();
             }
-            // While a switch has frozen everything, too.
+            // Also while a switch has frozen everything.
             rig.gangs.freeze(Slot::All).unwrap();
             rig.go.send(()).unwrap();
-            // As if the agent had ended, which is waited for.
+            // As if the agent had ended; this waits for the mover.
             let freezer = Freezer::Signals;
             rig.gangs = Gangs::new(freezer, None, Nanos::from_secs(5)).unwrap();
             assert_eq!(rig.group(&one), None);
@@ -305,7 +305,7 @@ fn processes_that_end_while_they_are_moved_are_no_trouble() {
         rig.carry_out();
         assert_eq!(rig.sight(&[&one]), []);
         assert_eq!(rig.processes(), Some(1));
-        // One that comes when the last one has ended: the gang has not.
+        // A process that comes when the last one has ended: the gang has not ended.
         let (three, gang) = (sleep(&[]), GangId::new(1));
         assert_eq!(rig.sight(&[&three]), []);
         rig.await_order();
@@ -321,7 +321,7 @@ fn processes_that_end_while_they_are_moved_are_no_trouble() {
     });
 }
 
-/// Has a process moved, as seen by others, for as long as the test runs.
+/// Makes it appear to others that a process is being moved for as long as the test runs.
 fn while_moving(moves: &Moves, test: impl FnOnce()) {
     let ((begin, begun), (end, ended)) = (channel(), channel::<()>());
     std::thread::scope(|scope| {

@@ -31,15 +31,16 @@ pub(super) struct Driven {
 /// Users with a rank that did not leave its device.
 #[derive(Debug)]
 pub(super) struct Stuck {
-    /// How long switches are abandoned for a rank that does not leave its device until its gang
-    /// fails: the rank may be preempted. A rank is normally inside for microseconds.
+    /// How long switches are abandoned because of a rank that does not leave its device, before its
+    /// gang fails. A rank is normally inside for microseconds, but may be preempted there.
     pub(super) patience: Duration,
     users: BTreeMap<u32, Instant>,
 }
 
 /// Least number of switches abandoned.
 const TRIES: u32 = 3;
-/// How long such a user gets no more devices: one gang after the other could delay everyone.
+/// How long such a user gets no more devices: otherwise one gang after another could delay
+/// everyone.
 const BARRED: Duration = Duration::from_secs(60);
 
 impl Default for Stuck {
@@ -86,14 +87,14 @@ impl Member {
 impl Driven {
     pub(super) fn stop(&mut self) {
         if let (Some(gang), true) = (self.device.active(), self.open) {
-            // It is admitted.
+            // The gang is admitted, so this works.
             let _ = self.device.stop(gang);
         }
         self.open = false;
     }
 
-    /// It was not drained in time. If a rank stays inside switch after switch, its gang fails, and
-    /// no one waits for it any more.
+    /// To be called if the device was not drained in time. If a rank stays inside switch after
+    /// switch, its gang fails, and no one waits for it any more.
     ///
     /// # Errors
     /// This switch must be abandoned.

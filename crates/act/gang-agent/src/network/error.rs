@@ -3,8 +3,9 @@
 use idlewave_fabric::netctx::DeviceError;
 use std::time::Duration;
 
-/// How long draining may take until it has failed. A rank leaves the device when it next runs:
-/// after microseconds, or milliseconds if others want its CPU. Less than the protocol's limit.
+/// How long draining may take before it counts as failed. A rank leaves the device when it next
+/// runs: after microseconds, or milliseconds if others want its CPU. Less than the protocol's
+/// limit.
 pub(super) const LIMIT: Duration = Duration::from_millis(100);
 
 /// Why a network cannot be switched. Fits "failed to ...".

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// Prefix of the directories' names; the PID follows.
 const PREFIX: &str = "idlewave-devices.";
-/// Ranks of other users open names in it.
+/// Ranks of other users open files in it by name.
 const MODE: u32 = 0o711;
 
 /// A directory, for as long as this lives.

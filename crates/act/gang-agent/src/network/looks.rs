@@ -17,8 +17,8 @@ struct Look {
 /// Observations of the gangs of a node.
 #[derive(Debug, Default)]
 pub struct Looks {
-    /// Those of a switch that may still be aborted, so that not all nodes may have been frozen at
-    /// the same time.
+    /// Those of a switch that may still be aborted: perhaps not all nodes were frozen at the same
+    /// time.
     taken: Vec<(u32, Vec<(u32, Doing)>)>,
     gangs: BTreeMap<u32, Look>,
 }

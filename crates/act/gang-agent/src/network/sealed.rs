@@ -10,19 +10,19 @@
 //!   an old frame does not match a later gang, a later slice, another pair or the other direction,
 //!   and is rejected. A node without the receiving rank rejects it, too.
 //! - Within the running slice, data counts only with the next expected number, so only once, and is
-//!   acknowledged again. The other frames stay true for the rest of the slice: where the sender has
-//!   stopped (flush), that everything up to a number, or everything at all, was received, and up to
-//!   where there is space (answers; one that tells less than is known has no effect). Numbers have
-//!   32 bits and would have to wrap within a slice to match again, which takes an hour even without
-//!   switching.
+//!   acknowledged again. What other frames say stays true for the rest of the slice: a flush says
+//!   where the sender has stopped; an answer says that everything up to a number, or everything at
+//!   all, was received, and up to where there is space (one that tells less than is known has no
+//!   effect). Numbers have 32 bits and would have to wrap within a slice to match again, which
+//!   takes an hour even without switching.
 //! - That a gang has failed stays true: nothing makes it run again.
 //! - Frames of slices that have not started are kept, up to a bound, and rejected at the start if
 //!   they do not match. An attacker who fills that space forces early frames to be sent again after
 //!   their time-out. This costs the gang time, like the loss of its frames.
 //!
 //! A restarted agent has the same key as before and needs no state for it: unlike nonces, codes may
-//! repeat. Hence HMAC-SHA256 and no cipher with nonces. With SHA-256 instructions it takes 0.9 us
-//! for a frame of 1,472 bytes and is the fastest of those tried (BLAKE3 1.1 to 1.5,
+//! repeat. Hence HMAC-SHA256 rather than a cipher with nonces. With SHA-256 instructions it takes
+//! 0.9 us for a frame of 1,472 bytes and is the fastest of those tried (BLAKE3 1.1 to 1.5,
 //! ChaCha20-Poly1305 1.5); without them it takes 3.9 us.
 
 use crate::contexts::DeviceKey;

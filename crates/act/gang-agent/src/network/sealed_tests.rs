@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// Everything that both nodes ever sent, and the receiver.
+/// All frames that either node ever sent, each with its receiver.
 type Seen = Arc<Mutex<Vec<(u32, Vec<u8>)>>>;
 
 /// A tapped transport; without another end it only records what was sent.
@@ -232,15 +232,15 @@ impl Site {
         self.random.below(n as u64) as usize
     }
 
-    /// From the address of one node to the other.
+    /// Sends a frame to a node, from the address of the other one.
     fn inject(&self, to: u32, frame: &[u8]) {
         let from = &self.sockets[1 - to as usize];
         // A full queue loses it, like any frame.
         let _ = from.send_to(frame, self.at[to as usize]);
     }
 
-    /// Harmful frames without a code, or with a wrong one: an end, an answer, a failure, of the
-    /// current gang and epoch.
+    /// Sends a frame of the current gang and epoch that would do harm, such as an end, an answer or
+    /// a failure, without a code or with a wrong one.
     fn forge(&mut self, gang: u32) {
         let kinds = [
             Kind::End,
@@ -275,7 +275,7 @@ impl Site {
         self.inject(to, &frame);
     }
 
-    /// A recorded frame: flipped, cut, to the other node, or unchanged.
+    /// Sends a recorded frame with a flipped bit, cut short, to the other node, or unchanged.
     fn replay(&mut self, fair: bool) {
         let count = self.seen.lock().unwrap().len();
         if count == 0 {
@@ -298,8 +298,7 @@ impl Site {
         }
     }
 
-    /// Sends messages of both ranks to each other and checks them, with switches and attacks in
-    /// between.
+    /// Sends messages between both ranks and checks them, with switches and attacks in between.
     fn talk(
         &mut self,
         gang: u32,

@@ -100,7 +100,7 @@ fn a_row_has_the_network_from_its_resume_to_the_next_stop() {
         assert_eq!(network.trouble(), None);
         assert_eq!(sends(&mut network).0, runs, "row {to}");
     }
-    // Abandoned: the previous gang continues, and everything may run then.
+    // After an abandoned switch everything may run, so the previous gang continues.
     network.stop();
     assert_eq!(sends(&mut network).0, [false, false]);
     assert!(
@@ -275,11 +275,11 @@ fn a_device_takes_nothing_from_the_address_of_a_node_that_has_not_its_key() {
     assert!(!network.seen()[0].failed);
     let receiving = rank.start_receive(None, Tag(1), 1, vec![0]).unwrap();
     assert_eq!(rank.is_received(&receiving), Ok(false));
-    // The same with the key is accepted: the frame would have done harm.
+    // The same frame with the right key is accepted: it would have done harm.
     node.send_to(&tagged(1), at).unwrap();
     await_it(&|| network.seen()[0].failed);
     assert_eq!(network.forged(), 4);
-    // Including removed devices.
+    // This includes removed devices.
     network.set(&[], &[], &[]);
     assert_eq!(network.forged(), 4);
 }

@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 /// Far above what anything takes: no test passes or fails on a timing.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
-/// Datagrams of sockets in a directory of the test's own; who sends is known by the name of its
-/// socket.
+/// Datagrams between sockets in the test's own directory; the name of its socket identifies the
+/// sender.
 pub struct Letters {
     socket: UnixDatagram,
     directory: PathBuf,
@@ -157,7 +157,7 @@ impl Service {
         self.connect().unwrap()
     }
 
-    /// `None`: it has ended.
+    /// `None`: the service has ended.
     pub fn connect(&self) -> Option<Control> {
         Control::connect(&self.directory.path().join("control")).ok()
     }
@@ -169,7 +169,7 @@ impl Service {
         }
     }
 
-    /// Until it is as wanted.
+    /// Waits until the status is as wanted.
     #[track_caller]
     pub fn await_status(&self, wanted: impl Fn(&Status) -> bool) -> Status {
         let begin = Instant::now();
@@ -188,13 +188,13 @@ impl Drop for Service {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // A panic there is the test's already.
+            // A panic there shows in the test itself.
             let _ = thread.join();
         }
     }
 }
 
-/// Processes with a mark that count up, in files of their own, and note when they do.
+/// Marked processes, each of which records in a file of its own when it runs.
 pub struct Job {
     pub children: Vec<Child>,
     pub files: Vec<PathBuf>,
@@ -252,11 +252,11 @@ impl Job {
         }
     }
 
-    /// Stretches in which any rank ran, after `begin`.
+    /// Periods in which any rank ran, after `begin`.
     pub fn ran(&self, begin: u64) -> Vec<(u64, u64)> {
         let mut all = Vec::new();
         for file in &self.files {
-            // One that was frozen at once has made none.
+            // A process that was frozen at once has made no file.
             let text = std::fs::read_to_string(file).unwrap_or_default();
             for line in text.lines() {
                 let mut numbers = line.split(' ').filter_map(|n| n.parse::<u64>().ok());
@@ -283,7 +283,7 @@ impl Drop for Job {
     }
 }
 
-/// Waits until all of these, or any, have run after `begin`, and for `least` at any rate; when.
+/// Waits for `least`, then until all of these, or any, have run after `begin`; returns when.
 #[track_caller]
 pub fn await_runs(jobs: &[&Job], all: bool, begin: u64, least: Duration) -> Vec<Vec<(u64, u64)>> {
     let since = Instant::now();

@@ -45,7 +45,7 @@ pub enum ConfError {
         "the path {0:?} cannot stand in slurm.conf: it must be absolute, without blanks, quotes, #, \\ and wildcards"
     )]
     Path(String),
-    /// Fewer than two jobs do not share.
+    /// The number of jobs per CPU is out of range.
     #[error(
         "{0} jobs per CPU requested; gang switching needs 2 or more, and Slurm accepts at most 65533"
     )]

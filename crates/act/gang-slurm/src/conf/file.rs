@@ -161,7 +161,7 @@ impl Setup {
     }
 }
 
-/// Atomically replaces a file by one with that mode and, if given, owner and group: readers see
+/// Atomically replaces a file with one of that mode and, if given, owner and group: readers see
 /// either the old or the new one, even after a crash.
 fn replace(
     path: &Path,
@@ -171,7 +171,7 @@ fn replace(
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let new = path.with_file_name(format!(".{name}.idlewave-{}", std::process::id()));
     let write = || -> std::io::Result<()> {
-        // Left by a killed process that had the same number.
+        // Left by a killed process that had the same PID.
         let _ = fs::remove_file(&new);
         let mut file = files::create_with(&new, 0o600)?;
         file.write_all(text.as_bytes())?;

@@ -62,8 +62,8 @@ mod tests {
     use std::path::PathBuf;
     use std::process::Command;
 
-    /// Written by another process: a file cannot be executed while this process has it open for
-    /// writing, even if only inherited by a child.
+    /// Written by another process: a file cannot be executed while any process has it open for
+    /// writing, even a child that merely inherited it.
     fn program(path: PathBuf, text: &str) -> PathBuf {
         let mut write = Command::new("/bin/sh");
         write.args([

@@ -1,4 +1,4 @@
-//! A directory of the form of /proc, and the rig of tests/nodes.
+//! A directory in the form of /proc, and the rig of tests/nodes.
 
 #![allow(dead_code)]
 
@@ -26,7 +26,7 @@ impl Proc {
         self.0.path()
     }
 
-    /// A process with its parent, program, user, group of cgroup v2 and variables.
+    /// Adds a process with its parent, program, user, cgroup v2 group and variables.
     pub fn add(
         &self,
         pid: u32,
@@ -61,8 +61,7 @@ impl Proc {
         fs::write(dir.join("environ"), block).unwrap();
     }
 
-    /// Takes the rights to read a process's variables away, also from root, for whom no mode
-    /// counts.
+    /// Makes a process's variables unreadable, even for root, whom file modes do not stop.
     pub fn hide_variables(&self, pid: u32) {
         let file = self.root().join(pid.to_string()).join("environ");
         fs::remove_file(&file).unwrap();
@@ -72,8 +71,8 @@ impl Proc {
 
 /// Runs a shell script on the first node of a cluster of tests/nodes/with_slurm, with ACT set to
 /// this test program as its test `acts_on_a_node`, DIR to a directory that all nodes see, and NODE
-/// to what runs a command on a node. `None`, and a line that says why, where this machine cannot
-/// have one.
+/// to what runs a command on a node. Returns `None`, and prints why, if this machine cannot have
+/// such a cluster.
 pub fn on_cluster(options: &str, script: &str, dir: &Path) -> Option<String> {
     let act = format!(
         "{} --exact acts_on_a_node --ignored --nocapture --quiet",

@@ -3,7 +3,7 @@
 use super::grid::{Cell, Matrix, RowId};
 use crate::GangId;
 
-/// A gang that changes its row. It keeps its slots, so nothing has to migrate.
+/// A gang that moves to another row. It keeps its slots, so nothing has to migrate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
     /// The gang.

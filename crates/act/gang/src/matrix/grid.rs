@@ -35,7 +35,7 @@ pub struct Home {
     pub row: RowId,
     /// Its slots (node, slot of the node from 0), in order.
     pub slots: Vec<(NodeId, u32)>,
-    /// The same as columns.
+    /// The same slots as column indices.
     pub(super) columns: Vec<usize>,
 }
 
@@ -66,7 +66,7 @@ impl Row {
 /// The matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matrix {
-    /// By node: its first column; one more at the end.
+    /// First column of each node, plus one past the last node.
     pub(super) columns: Vec<usize>,
     pub(super) limit: usize,
     pub(super) packing: Packing,
@@ -232,8 +232,8 @@ impl Matrix {
         self.rows.retain(|row| row.cells.iter().any(home));
     }
 
-    /// Fills the slots that homes leave free again: in each row, the gangs after its own come
-    /// first, in rotation, so that no gang is first everywhere.
+    /// Refills the slots that homes leave free. Each row tries the gangs in rotation, starting
+    /// after its first gang at home, so that no gang is first everywhere.
     pub(super) fn alternate(&mut self) {
         let gangs = &self.gangs;
         for row in &mut self.rows {

@@ -131,8 +131,8 @@ impl Matrix {
         (found == nodes).then_some(columns)
     }
 
-    /// The block for this many nodes. `None`: no aligned block has enough large ones (the last
-    /// block may be cut short).
+    /// The block for this many nodes. `None`: no aligned block has enough nodes with that many
+    /// slots (the last block may be cut short).
     fn block(&self, nodes: u32, ranks: u32) -> Option<std::ops::Range<usize>> {
         let size = (nodes as usize).next_power_of_two();
         (0..self.nodes())

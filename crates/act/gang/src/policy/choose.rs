@@ -6,7 +6,7 @@ use crate::matrix::RowId;
 use idlewave_units::Nanos;
 use std::collections::BTreeMap;
 
-/// Tags are nanoseconds times this over the weight, to keep enough precision in the division.
+/// Tags are `nanoseconds * SCALE / weight`, which keeps enough precision in the division.
 const SCALE: u128 = 1 << 32;
 
 /// The class of a row.
@@ -51,7 +51,7 @@ pub enum Decision {
 /// Why a row is next, or why a turn ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It has had the least time for its weight.
+    /// It has had the least time relative to its weight.
     Turn,
     /// Its class goes first.
     Interactive,
@@ -78,7 +78,7 @@ pub struct Policy {
     costs: Costs,
     /// By class: the start tag of the row chosen last.
     virtual_time: [u128; 2],
-    /// Time of interactive rows above their share, in ns; negative values are saved up.
+    /// Time of interactive rows above their share, in ns; a negative value is saved-up time.
     above: f64,
     /// Whether the last decision was a turn for an idle row: two in a row would let many idle rows
     /// starve the others.
@@ -86,7 +86,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Without rows.
+    /// A policy without rows.
     ///
     /// # Errors
     /// Settings out of range.
@@ -169,7 +169,7 @@ impl Policy {
         entry.last = now;
         let (time, share) = (time.as_f64(), self.settings.share);
         match entry.class {
-            // Otherwise no production row lost time by it.
+            // Otherwise it took no time from a production row.
             Class::Interactive if production => self.above += time * (1.0 - share),
             Class::Interactive => {}
             Class::Production => self.above -= time * share,
@@ -182,7 +182,7 @@ impl Policy {
         self.costs.add(cost);
     }
 
-    /// The decision for now. Equal tags are ordered by row number.
+    /// The decision at `now`. Equal tags are ordered by row number.
     pub fn next(&mut self, now: Nanos) -> Decision {
         let first = self.first(Class::Interactive);
         let second = self.first(Class::Production);
@@ -232,7 +232,7 @@ impl Policy {
                 (e.class == Class::Production && interactive && self.above <= 0.0)
                     .then_some(Reason::Interactive)
             }
-            // This is the purpose of its short turn.
+            // This short turn exists to check whether the row is still idle.
             Some(e) if e.activity == Activity::Idle && self.probed => None,
             _ => (interactive || others(Class::Production)).then_some(Reason::Yield),
         }

@@ -6,17 +6,17 @@ use std::collections::VecDeque;
 
 /// Number of recent switches kept.
 const WINDOW: usize = 64;
-/// With fewer, the largest is taken: the 0.9 quantile of fewer than 10 samples is their maximum
-/// anyway.
+/// With fewer samples, the largest is taken: the 0.9 quantile of fewer than 10 samples is their
+/// maximum anyway.
 const FEW: usize = 10;
 
 /// Costs of the last 64 switches.
 ///
 /// Slices are chosen for the 0.9 quantile (order statistic `ceil(0.9 n)`) of the last `n <= 64`
-/// costs: an upper quantile, so that the overhead is met in bad moments too, but not the maximum,
-/// so that one outlier does not lengthen all slices for 64 switches. With a full window a rise
-/// shows after 7 dearer switches, a fall after 58 cheaper ones. It is an estimate of the recent
-/// past without an interval, since switches are not independent.
+/// costs: an upper quantile, so that the overhead target also holds in bad moments, but not the
+/// maximum, so that one outlier does not lengthen all slices for 64 switches. With a full window a
+/// rise shows after 7 dearer switches, a fall after 58 cheaper ones. It is an estimate of the
+/// recent past without an interval, since switches are not independent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     last: VecDeque<Nanos>,
@@ -27,8 +27,7 @@ pub struct Costs {
 pub struct Slice {
     /// How long.
     pub length: Nanos,
-    /// The cost of a switch assumed; `None`: no switch was measured yet, and the longest slice is
-    /// used.
+    /// The switch cost assumed; `None`: no switch was measured yet, and the longest slice is used.
     pub cost: Option<Nanos>,
     /// Number of switches measured.
     pub n: usize,

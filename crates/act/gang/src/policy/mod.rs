@@ -1,23 +1,23 @@
 //! Which row comes next, and for how long.
 //!
-//! Pure: rows, what their gangs do, and what turns and switches took go in; decisions come out. The
-//! controller has the clock.
+//! Inputs are the rows, what their gangs do, and how long turns and switches took; outputs are
+//! decisions. No I/O; the controller has the clock.
 //!
 //! **Shares.** Rows of one class share time by start-time fair queuing (P. Goyal, H. Vin, H. Cheng,
 //! "Start-time fair queueing", SIGCOMM 1996; the same idea is stride scheduling, Waldspurger 1995):
-//! a row that ran for `t` has its tag moved on by `t / weight`, and the lowest tag is next. Of two
-//! rows that stay active over any interval, time / weight differs by at most `longest turn /
-//! weight` of the one plus the same of the other. What counts is the time that a row really ran, so
-//! a late switch is paid for by the row that had it.
+//! running for `t` advances a row's tag by `t / weight`, and the row with the lowest tag is next.
+//! For two rows that both stay active over any interval, time / weight differs by at most the sum
+//! of their `longest turn / weight`. Only the time that a row actually ran counts, so a late switch
+//! is charged to the row that ran longer.
 //!
-//! **Interactive rows** come first as long as their share allows: over any time in which rows of
-//! production are active, interactive rows run for at most `share` of it, plus [`Settings::burst`],
-//! plus one turn (turns of idle rows apart). Then production has its turn, so it never starves.
+//! **Interactive rows** come first as long as their share allows: over any time in which production
+//! rows are active, interactive rows run for at most `share` of it, plus [`Settings::burst`], plus
+//! one turn (turns of idle rows not counted). Then production has its turn, so it never starves.
 //!
-//! **Early yield.** A row whose gangs are all idle has no turn but a short one each
-//! [`Settings::probe`], since a frozen gang cannot see that its input came, and never two of these
-//! turns in a row while another row is active; a row whose gangs are all gone or deadlocked has
-//! none.
+//! **Early yield.** A row whose gangs are all idle gets only one short turn per
+//! [`Settings::probe`], since a frozen gang cannot see that its input came. While another row is
+//! active, no two such turns follow each other. A row whose gangs are all terminated or deadlocked
+//! gets no turn.
 //!
 //! **Length of a slice.** `cost / target`, with `cost` an upper quantile of the last switches (see
 //! [`Costs`]), within bounds of 10 to 100 ms by default: below, caches are cold all the time;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub struct AgentSettings {
     /// Its node.
     pub node: NodeId,
-    /// How long after an order it is repeated to children that did not answer.
+    /// Time after which an order is repeated to children that have not answered.
     pub repeat: Nanos,
     /// Interval at which an uncoordinated node asks to join.
     pub join: Nanos,
@@ -220,7 +220,7 @@ impl Agent {
         match name {
             Timer::Join => return self.join(step),
             Timer::Lease => return self.lease_over(step),
-            // What did not thaw in one epoch is as frozen in the next.
+            // What did not thaw in one epoch is still frozen in the next.
             Timer::Again => return self.thaw_again(step),
             _ if epoch != self.epoch => return,
             _ => {}
@@ -239,8 +239,8 @@ impl Agent {
         }
     }
 
-    /// Orders a thaw that failed again, unless the stage takes care of it: each that was not reached
-    /// by thawing ends in freezing or in a thaw.
+    /// Repeats a failed order to thaw, unless the stage takes care of it: all other stages end in a
+    /// freeze or a thaw.
     fn thaw_again(&mut self, step: &mut Step) {
         if let (Some(slot), Stage::Settled(_) | Stage::Thawing(_)) = (self.thawing, self.stage) {
             self.thaw(step, slot);

@@ -54,12 +54,13 @@ impl Agent {
         }
     }
 
-    /// Whether an order of a newer epoch can be accepted now; the current one is abandoned.
+    /// Whether an order of a newer epoch can be accepted now; if so, the current epoch is
+    /// abandoned.
     fn overtaken(&mut self, step: &mut Step, epoch: Epoch) -> bool {
         match self.stage {
             Stage::Settled(_) => {}
             Stage::Waiting | Stage::Draining | Stage::Freezing | Stage::Frozen => self.leave(step),
-            // There is no way back, and it is short: the order will be repeated.
+            // These stages cannot be undone, but are short: the order will be repeated.
             Stage::Context | Stage::Timed | Stage::Thawing(_) => return false,
         }
         self.epoch = epoch;
@@ -107,7 +108,7 @@ impl Agent {
 
     fn switch(&mut self, step: &mut Step, from: Peer, order: Order, thaw_at: Nanos) {
         if order.epoch > self.epoch {
-            // A previous agent was ready, and died.
+            // READY came from a previous agent, which has died.
             if !self.overtaken(step, order.epoch) {
                 return;
             }
@@ -134,7 +135,7 @@ impl Agent {
                 step.report(Report::Conflict(self.epoch));
                 self.say(step, Some(from));
             }
-            // A previous agent sent READY.
+            // READY came from a previous agent.
             _ => {
                 self.leave(step);
                 self.acknowledge_left(step, from, order);
@@ -192,7 +193,7 @@ impl Agent {
         self.advance(step);
     }
 
-    /// An uncoordinated node answers so to any question, so that no one waits for it.
+    /// To any question, an uncoordinated node answers that it left, so that no one waits for it.
     fn acknowledge_left(&mut self, step: &mut Step, from: Peer, order: Order) {
         let question = order.question();
         if self.asked() == question && self.own.is_some() {
@@ -226,7 +227,7 @@ impl Agent {
         self.stage = Stage::Settled(End::Left);
         self.running = None;
         self.heard = false;
-        // It is not READY; any other question it answers with having left.
+        // It is not READY; to any other question it answers that it left.
         self.own = (self.asked() != Some(Question::Prepare)).then(|| self.left());
         self.thaw(step, Slot::All);
         step.report(Report::Uncoordinated(self.epoch));

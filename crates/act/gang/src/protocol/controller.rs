@@ -19,9 +19,9 @@ pub struct ControllerSettings {
     pub lease: Nanos,
     /// How far beyond its lease an agent may act: clock error, wake-up and thawing.
     pub margin: Nanos,
-    /// How long after an order it is repeated to nodes that did not answer.
+    /// Time after which an order is repeated to nodes that have not answered.
     pub repeat: Nanos,
-    /// How long after PREPARE a switch is aborted if answers are missing. Less than the lease.
+    /// Time after PREPARE at which a switch is aborted if answers are missing. Less than the lease.
     pub limit: Nanos,
     /// Time per level of the tree: stop and thaw times lie this much ahead for each level.
     pub hop: Nanos,
@@ -41,7 +41,7 @@ impl ControllerSettings {
         hop: Nanos::ZERO,
         beat: Nanos::from_millis(200),
     };
-    /// For a service on networked nodes, where stop and thaw times lie ahead by the time of
+    /// For a service on networked nodes, where stop and thaw times must allow for the delay of
     /// messages.
     pub const NETWORK: Self = Self {
         hop: Nanos::from_micros(300),
@@ -278,7 +278,7 @@ impl Controller {
             members: self.members.clone(),
             arity: self.settings.arity,
         };
-        // Messages in flight of a dead gang belong to no one.
+        // In-flight messages of a dead gang belong to no one.
         let lively = match self.running {
             Slot::Gang(gang) => !self.gone.contains(&gang),
             Slot::All => false,
@@ -300,7 +300,7 @@ impl Controller {
         step.timer(Timer::Limit, epoch, plan.limit);
     }
 
-    /// How far ahead a time must lie so that all nodes hear of it before.
+    /// How far ahead a time must lie for all nodes to hear of it in advance.
     fn ahead(&self, roster: &Roster) -> Nanos {
         Nanos::from_nanos(
             self.settings
@@ -438,7 +438,7 @@ impl Controller {
         self.members.subtract(&missing);
         self.phase = Phase::Idle;
         if !missing.is_empty() {
-            // They may have carried it out, and have received beats since: no other slot may run
+            // These nodes may have carried it out and received beats since: no other slot may run
             // before they are uncoordinated.
             let until = self.promised + self.settings.margin;
             self.phase = Phase::Quiet { until };

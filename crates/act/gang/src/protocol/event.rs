@@ -15,7 +15,7 @@ pub enum Timer {
     /// Agent: nothing was received for too long. Controller: nodes that did not acknowledge are
     /// uncoordinated by now.
     Lease,
-    /// Repeats what was not answered.
+    /// Repeats whatever was not answered.
     Repeat,
     /// Agent: an uncoordinated node asks to join, and repeats what the controller must know.
     Join,
@@ -52,7 +52,7 @@ pub enum Event {
     Notice(Notice),
     /// Controller: the policy wants a switch.
     Switch {
-        /// The slot that shall run.
+        /// The slot to run next.
         to: Slot,
         /// Whether messages of the running slot are drained and counted.
         drain: bool,
@@ -112,7 +112,7 @@ pub enum Notice {
     RankDied(GangId),
     /// The watchdog has thawed everything here because the agent was stalled.
     Thawn,
-    /// The node shall leave.
+    /// The node is to leave.
     Leave,
 }
 
@@ -186,8 +186,8 @@ pub enum Outcome {
 /// A report.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Report {
-    /// Controller: a switch has ended. The next one is accepted; after [`Report::Open`] if nodes
-    /// are missing.
+    /// Controller: a switch has ended. The next one is accepted at once, or after [`Report::Open`]
+    /// if nodes are missing.
     Over {
         /// Its epoch.
         epoch: Epoch,

@@ -4,7 +4,7 @@ use crate::GangId;
 use idlewave_units::NodeId;
 use std::fmt;
 
-/// The number of a switch. It only increases, even over restarts of the controller.
+/// The number of a switch. It only increases, even across restarts of the controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(u64);
 

@@ -11,7 +11,7 @@ pub enum Command {
     Prepare {
         /// The slot that runs until then.
         from: Slot,
-        /// The slot that shall run.
+        /// The slot to run next.
         to: Slot,
         /// The stop time.
         stop_at: Nanos,

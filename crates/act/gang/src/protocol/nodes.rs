@@ -139,8 +139,8 @@ impl FromIterator<NodeId> for Nodes {
     }
 }
 
-/// The participants of a switch, and the tree over them: a heap of `arity` children each, in node
-/// order, with the controller as its root.
+/// The participants of a switch, and the tree over them: a heap with `arity` children per node, in
+/// node order, with the controller as its root.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Roster {
     /// The participants.

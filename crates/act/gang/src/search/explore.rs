@@ -84,7 +84,7 @@ fn path(seen: &HashMap<u64, (u64, Move)>, mut at: u64, start: u64) -> Vec<Move> 
     steps
 }
 
-/// Whether only endlessly repeated events are left: beats, and nodes that ask to join.
+/// Whether only events that repeat forever are left: beats, and nodes that ask to join.
 fn over(world: &World) -> bool {
     let idle = world
         .controller
@@ -96,7 +96,7 @@ fn over(world: &World) -> bool {
         && world.at_rest().is_ok()
 }
 
-/// At the horizon: everything is settled, and two more switches reach every node that is up.
+/// At the horizon: everything is settled, and further switches reach every node that is up.
 fn end(world: &World) -> Result<(), String> {
     world.at_rest()?;
     let mut world = world.clone();

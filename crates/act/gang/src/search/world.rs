@@ -43,7 +43,7 @@ pub struct Shape {
     pub faults: Faults,
     /// Ticks after the first request at which everything must be settled.
     pub horizon: u64,
-    /// Ticks after that from which on there are no more faults.
+    /// Ticks after the first request from which on there are no more faults.
     pub window: u64,
     /// Ticks within which a message that is neither lost nor late arrives, and an action completes.
     pub delay: u64,

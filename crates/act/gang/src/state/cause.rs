@@ -13,7 +13,7 @@ use super::snapshot::{Communicator, Doing, Snapshot, Wait};
 use super::verdict::{Cause, Link};
 use idlewave_units::Rank;
 
-/// Edges examined to find a smaller cycle: some ten milliseconds.
+/// Edges examined to find a smaller cycle: about ten milliseconds.
 const BUDGET: usize = 1 << 21;
 /// Ranks listed for each rank of a knot.
 const LISTED: usize = 16;
@@ -26,11 +26,11 @@ struct Search<'a> {
     groups: &'a [Group],
     live: &'a [bool],
     dead: &'a [Rank],
-    /// By communicator: numbers of live and of dead members.
+    /// By communicator: how many members are live and how many are dead.
     talkers: Vec<(usize, usize)>,
 }
 
-/// The cause for the dead ranks, which are not empty.
+/// Why these ranks are dead; there is at least one.
 pub(super) fn cause(
     snapshot: &Snapshot,
     needs: &Needs,

@@ -75,7 +75,7 @@ pub(super) fn received(counts: &[Count], tag: Option<i32>) -> u64 {
     total(counts, tag)
 }
 
-/// Which ranks have sent to which: needed only for receives from anyone.
+/// The senders to each rank; needed only for receives from anyone.
 pub(super) struct Incoming {
     offsets: Vec<usize>,
     sources: Vec<(u32, Rank)>,

@@ -21,7 +21,7 @@ pub(super) struct Group {
     pub(super) late: Vec<Vec<u32>>,
 }
 
-/// All groups, by communicator; and the waits that are mismatched are marked in `needs`.
+/// All groups, by communicator. Mismatched waits are marked in `needs`.
 pub(super) fn groups(
     snapshot: &Snapshot,
     needs: &mut Needs,

@@ -39,8 +39,8 @@ pub(super) struct Live {
     ready: Vec<u32>,
     on_rank: Watchers,
     on_anyone: Watchers,
-    /// By rank: communicators with receives from anyone, and positions among the late (group,
-    /// number).
+    /// By rank: its communicators in which someone receives from anyone, and its places in
+    /// `late_at` (group, number).
     talks: Watchers,
     late: Watchers,
     late_at: Vec<(u32, u32)>,
@@ -141,7 +141,7 @@ impl Live {
         }
     }
 
-    /// Completes collectives for which no rank is missing any more.
+    /// Completes collectives for which no rank is missing.
     fn enter(&mut self, groups: &[Group], g: usize) {
         while self.missing[g].get(self.first[g]) == Some(&0) {
             let number = self.first[g];

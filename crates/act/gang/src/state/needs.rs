@@ -8,7 +8,7 @@ use idlewave_units::Rank;
 /// What a request still needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    /// Nothing any more.
+    /// Nothing more.
     Met,
     /// This rank must continue.
     Rank(Rank),
@@ -162,7 +162,7 @@ fn receive(
 }
 
 /// Messages with the same sender, communicator and tag are matched in the order in which they were
-/// sent (MPI 4.1, 3.5). So a message is matched at most if all before it are: each of them is
+/// sent (MPI 4.1, 3.5). So a message can only be matched if all earlier ones are: each of them is
 /// counted as received, or belongs to a posted receive.
 fn send(snapshot: &Snapshot, me: Rank, send: &Send) -> Result<Need, Problem> {
     known(snapshot, me, send.communicator)?;

@@ -1,13 +1,13 @@
 //! What the ranks of a gang were seen to do.
 //!
-//! What a reader must keep to, or verdicts mean nothing:
+//! Rules for a reader, without which verdicts mean nothing:
 //!
-//! - Each rank has an *epoch*, odd while its record is being written (a seqlock). All first reads
-//!   of epochs, of all ranks on all nodes, come before all reads of records, and those before all
-//!   second reads. A rank whose epoch changed counts as computing: it moved.
+//! - Each rank has an *epoch*, odd while its record is being written (a seqlock). The epochs of all
+//!   ranks on all nodes are read first, then all records, then all epochs again. A rank whose epoch
+//!   changed counts as computing: it moved.
 //! - A rank counts a message as sent before the message can be received, and as received in the
 //!   same write that ends the wait for it.
-//! - A send that would end by itself (eager, or buffered) is [`Doing::Computing`], not a wait.
+//! - A send that completes by itself (eager, or buffered) is [`Doing::Computing`], not a wait.
 
 use idlewave_units::Rank;
 use std::fmt;
@@ -37,7 +37,7 @@ pub struct RankState {
     /// Its epoch before and after the read. For a process that was killed, perhaps while writing,
     /// two equal even numbers.
     pub epochs: [u64; 2],
-    /// Whether it waits, and for what. A rank stopped by gang switching counts by its state before.
+    /// Whether it waits, and for what. A rank stopped by gang switching keeps its earlier state.
     pub doing: Doing,
     /// Messages sent so far, ordered by (communicator, peer, tag); peers without any may be
     /// omitted.
@@ -96,7 +96,7 @@ pub type Call = u16;
 /// The activity of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Doing {
-    /// Anything that may end without other ranks.
+    /// Anything that may complete without other ranks.
     Computing,
     /// Inside a call that returns only when its wait ends.
     Blocked {
@@ -112,7 +112,7 @@ pub enum Doing {
         call: Call,
         /// What the test checks.
         wait: Wait,
-        /// For how many successive snapshots it was the same call and no counter changed.
+        /// Number of successive snapshots with the same call and unchanged counters.
         unchanged: u32,
     },
     /// Gone: it will never send or enter anything.
@@ -194,17 +194,17 @@ pub struct Send {
 pub enum Collective {
     /// `MPI_Barrier`: no rank leaves before all have entered.
     Barrier,
-    /// All need data of all: `Allreduce`, `Allgather`, `Alltoall`, `Reduce_scatter`, `Comm_split`.
-    /// The number distinguishes them.
+    /// All need data from all: `Allreduce`, `Allgather`, `Alltoall`, `Reduce_scatter`,
+    /// `Comm_split`. The number distinguishes them.
     AllToAll(u16),
-    /// All need data of the root: `Bcast`, `Scatter`.
+    /// All need data from the root: `Bcast`, `Scatter`.
     FromRoot {
         /// Distinguishes them.
         which: u16,
         /// The root, as a rank of the world.
         root: Rank,
     },
-    /// The root needs data of all: `Reduce`, `Gather`.
+    /// The root needs data from all: `Reduce`, `Gather`.
     ToRoot {
         /// Distinguishes them.
         which: u16,

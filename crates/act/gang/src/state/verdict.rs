@@ -31,7 +31,7 @@ pub enum State {
     /// Some ranks wait for something that never comes.
     Deadlocked(Deadlock),
     /// The same, if the polling ranks among them have no other exit from their loops, such as a
-    /// file that they check as well. Without those ranks no rank is known to be dead.
+    /// file that they also check. If the polling ranks can continue, no rank is known to be dead.
     Suspected(Deadlock),
     /// The snapshot contradicts itself, so there is no verdict.
     Unknown(Problem),
@@ -40,7 +40,7 @@ pub enum State {
 /// Ranks that will never move again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
-    /// All of them, in order, including those that wait for the cause.
+    /// All of them, in order, including those that only wait for ranks of the cause.
     pub ranks: Vec<Rank>,
     /// Their cause.
     pub cause: Cause,
@@ -66,9 +66,9 @@ pub enum Cause {
         /// Whether it is known to be the shortest; otherwise the search ended at its budget.
         smallest: bool,
     },
-    /// Each waits for any of several, all of the same set.
+    /// Each waits for any of several others, all in the same set.
     Knot {
-        /// The waits inside the set, in order of ranks. At most 16 per rank, some thousand in all.
+        /// The waits inside the set, in rank order. At most 16 per rank, about a thousand in all.
         links: Vec<Link>,
     },
     /// A rank waits for one that has exited (or for none).

@@ -15,16 +15,16 @@ use std::time::{Duration, Instant};
 
 /// One job at a time: ranks wait by polling.
 static JOB: Mutex<()> = Mutex::new(());
-/// What all tests that run at the moment share.
+/// What all tests that are running share.
 static SHARED: Mutex<Weak<Place>> = Mutex::new(Weak::new());
 
-/// A place for the library and programs.
+/// A directory for the library and the programs.
 pub struct Place {
     directory: tempfile::TempDir,
     library: PathBuf,
 }
 
-/// A job that runs.
+/// A running job.
 pub struct Running<'a> {
     pub watch: Watch,
     child: Child,
@@ -40,7 +40,7 @@ impl Place {
         Self { directory, library }
     }
 
-    /// That of the other tests, so that each program is compiled once.
+    /// The place that the other tests use, so that each program is compiled only once.
     pub fn shared() -> Arc<Self> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         shared.upgrade().unwrap_or_else(|| {
@@ -50,7 +50,7 @@ impl Place {
         })
     }
 
-    /// Compiles the program; `None` where there is no compiler. Only one at a time.
+    /// Compiles the program; `None` if there is no compiler. Only one call at a time.
     fn compile(&self, mpi: &Installation) -> Option<PathBuf> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/hangs.c");
         let to = self.directory.path().join(format!("hangs.{}", mpi.name));
@@ -61,7 +61,7 @@ impl Place {
         Some(to)
     }
 
-    /// Starts it.
+    /// Starts the program.
     pub fn start(
         &self,
         mpi: &Installation,
@@ -72,8 +72,9 @@ impl Place {
         self.start_on(1, mpi, ranks, arguments, settings)
     }
 
-    /// Starts it with the pages of the ranks dealt out to as many directories, as if they were on
-    /// as many nodes: `0` to `nodes - 1` in that of the job. It is watched in the first.
+    /// Starts the program and deals the pages of its ranks out to `nodes` directories, as if the
+    /// ranks were on as many nodes: `0` to `nodes - 1` in the job's directory. The first one is
+    /// watched.
     pub fn start_on(
         &self,
         nodes: u32,
@@ -137,8 +138,8 @@ impl Running<'_> {
         self.child.try_wait().expect("a child").is_some()
     }
 
-    /// Looks again and again, until `enough` says so, the job has ended, or the limit is over; the
-    /// last look.
+    /// Looks repeatedly until `enough` is true, the job has ended, or the time limit is reached.
+    /// Returns the last look.
     pub fn until(
         &mut self,
         interval: Duration,
@@ -171,8 +172,8 @@ impl Running<'_> {
         self.pages.path().join(node.to_string())
     }
 
-    /// Waits until somebody else's looks tell of a deadlock: what `watch` has seen so far stays as
-    /// it is.
+    /// Waits until the looks of another watch show a deadlock: what `watch` has seen so far does
+    /// not change.
     pub fn hangs(&self, interval: Duration, limit: Duration) -> bool {
         let mut other = Watch::new(&self.pages());
         let begin = Instant::now();
@@ -214,7 +215,7 @@ pub fn now() -> u64 {
     idlewave_sys::clock::now().get()
 }
 
-/// To a rank of a job that this test has started; it may have ended.
+/// Sends a signal to a process of a job that this test has started; the process may have ended.
 pub fn send(pid: u32, signal: Signal) {
     let _ = idlewave_sys::process::send(Pid::new(pid), signal);
 }
@@ -231,7 +232,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// The ranks of which a look says that they wait for each other forever.
+/// The ranks that wait for each other forever, according to a look.
 pub fn stuck_ranks(look: &Look) -> Vec<u32> {
     let ranks = look.stuck().map(|found| found.ranks.iter());
     ranks.into_iter().flatten().map(|rank| rank.get()).collect()

@@ -22,11 +22,11 @@ pub(super) struct Channel {
     window: Window,
     /// Whether the other end was heard in this session.
     pub(super) proven: bool,
-    /// This end's contribution, to repeat if the other end says HELLO with the nonce it
-    /// contributed.
+    /// This end's contribution, to repeat if the other end sends HELLO again with the nonce of this
+    /// session.
     pub(super) local: Local,
-    /// The credential that repeats it: the other end may have decoded that of HELLO before it
-    /// restarted.
+    /// The credential for repeating it. The other end may have decoded the one in this end's HELLO
+    /// before a restart, and cannot decode it twice.
     pub(super) answer: Option<Credential>,
     /// The nonce that the other end contributed.
     pub(super) theirs: Nonce,

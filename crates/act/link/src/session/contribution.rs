@@ -16,9 +16,10 @@ pub(super) struct Local {
     /// What the secret is made from.
     pub(super) fresh: [u8; 32],
     pub(super) made: Nanos,
-    /// The credential for HELLO; before HELLO is sent, for the first answer to the other end's.
+    /// The credential for HELLO. As long as no HELLO has been sent, the first answer to the other
+    /// end's HELLO uses it up.
     pub(super) credential: Option<Credential>,
-    /// Whether HELLO has stated it.
+    /// Whether this end has sent its nonce in a HELLO.
     pub(super) told: bool,
 }
 

@@ -16,13 +16,14 @@ const FIRST: Nanos = Nanos::from_millis(10);
 const LAST: Nanos = Nanos::from_millis(200);
 /// HELLO is no longer repeated once this end has had nothing to send for this long.
 const GIVE_UP: Nanos = Nanos::from_secs(10);
-/// An unanswered credential is renewed after this time: it is decoded only once, perhaps by a peer
-/// that has restarted since. Then after half of the time tried so far ...
+/// An unanswered credential is renewed after this time: it can be decoded only once, and a peer
+/// that decoded it may have restarted since. Later ones are renewed after half of the time tried so
+/// far ...
 const FRESH: Nanos = Nanos::from_millis(500);
 /// ... up to this.
 const STALE: Nanos = Nanos::from_secs(5);
 
-/// Nonces of the other end to remember, if each end has a secret of its own.
+/// How many nonces of the other end to remember, if each end has a secret of its own.
 const HEARD: usize = 16;
 
 /// The secret of the sender of a HELLO, if the HELLO is genuine. It may be a replay.

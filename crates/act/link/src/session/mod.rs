@@ -1,9 +1,9 @@
 //! The session of one pair of peers, without sockets, clock or random numbers of its own.
 //!
-//! Each end has a nonce for the next session with the other. HELLO states it; HELLO-BACK states
-//! the other end's nonce and confirms the first. The session keys are derived from both nonces,
-//! both names and the secrets of both ends. Whichever end asks, even if both do, the result is the
-//! same session. An end takes a new nonce whenever a session begins:
+//! Each end has a nonce for the next session with the other. HELLO states it; HELLO-BACK states the
+//! other end's nonce and confirms the first. The session keys are derived from both nonces, both
+//! names and the secrets of both ends. The session is the same whichever end asks, even if both do.
+//! An end takes a new nonce whenever a session begins:
 //!
 //! - The end that asked begins the session on HELLO-BACK, whose code depends on its nonce. It
 //!   repeats its nonce in each frame until it receives a frame of the session.

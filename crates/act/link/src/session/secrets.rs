@@ -4,7 +4,7 @@ use crate::derive::Secret;
 use crate::{LinkError, Reason};
 use idlewave_units::Nanos;
 
-/// What two ends prove to each other that they know.
+/// Supplies the secrets with which two ends authenticate each other.
 pub trait Secrets {
     /// The secret that all ends share; `None` if each brings its own, in a credential.
     fn shared(&self) -> Option<Secret>;

@@ -10,17 +10,17 @@ use idlewave_units::Nanos;
 /// This end asks for a new session after this long without an answer to at least three payloads.
 pub const SILENCE: Nanos = Nanos::from_millis(200);
 
-/// A peer answers one of this many payloads, if only with a note. The last ones before a pause may
-/// go unanswered.
+/// A peer answers at least one in this many payloads, if only with a note. The last ones before a
+/// pause may go unanswered.
 const SOON: u32 = 3;
 
 /// An end that has sent nothing for this long answers a payload with a note.
 pub const ECHO: Nanos = Nanos::from_millis(50);
 
-/// How many payloads wait for a session; of more, the newest.
+/// How many payloads wait for a session; if there are more, the oldest are dropped.
 pub const WAITING: usize = 8;
 
-/// How long they wait.
+/// How long a payload waits for a session.
 pub const KEPT: Nanos = Nanos::from_secs(2);
 
 impl Handled {
@@ -34,7 +34,7 @@ impl Handled {
 
 impl Session {
     /// Sends `payload`, or keeps it until there is a session. Appends the datagrams for the peer to
-    /// `out`. `now` must never fall from call to call.
+    /// `out`. `now` must not decrease from call to call.
     ///
     /// # Errors
     /// The payload is too long, or no credential can be made now.
@@ -109,7 +109,7 @@ impl Session {
         if pair.id() != speech.id {
             return Err(Reason::Session);
         }
-        // Opened before anything changes.
+        // Check the frame before changing anything.
         let opened = frame.open(speech, &pair.frames_of(self.peer));
         opened.ok_or(Reason::Forged)?;
         let local = self.local.take().ok_or(Reason::Session)?;

@@ -25,7 +25,7 @@ pub struct Session {
     /// The previous session, until the other end is heard in the current one.
     pub(super) old: Option<Channel>,
     pub(super) attempt: Option<Attempt>,
-    /// Payloads that wait for a session, each with the time from which it waits.
+    /// Payloads that wait for a session, each with the time since which it waits.
     pub(super) waiting: VecDeque<(Nanos, Vec<u8>)>,
     /// When this end began to send without an answer, and how many payloads it has sent since.
     pub(super) unanswered: Option<(Nanos, u32)>,
@@ -36,15 +36,15 @@ pub struct Session {
     pub(super) credentials: Bucket,
 }
 
-/// What came of a datagram that was accepted.
+/// The result of an accepted datagram.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Handled {
-    /// What the peer said; `None` if it spoke only to the session itself.
+    /// The peer's payload; `None` if the datagram only concerned the session itself.
     pub payload: Option<Vec<u8>>,
     /// Datagrams to send back to where this one came from. The first is no longer than this one,
     /// unless the sender has proven who it is.
     pub answers: Vec<Vec<u8>>,
-    /// A session has begun, so the peer is where the datagram came from.
+    /// A session has begun, so the datagram's source is the peer's address.
     pub begun: bool,
 }
 

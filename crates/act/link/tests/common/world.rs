@@ -52,7 +52,8 @@ pub struct World {
     /// Payloads sent: by whom, in which life.
     pub said: BTreeMap<Vec<u8>, (End, u32)>,
     pub given: BTreeSet<Vec<u8>>,
-    /// The latest life of the other end from which each end, in its own life, received a payload.
+    /// For each end in its current life: the latest life of the other end from which it received a
+    /// payload.
     heard: [u32; 2],
     pub refused: BTreeMap<Reason, u32>,
     /// Receiver, session and counter of all frames: what determines key and nonce.

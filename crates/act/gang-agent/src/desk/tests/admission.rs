@@ -71,7 +71,7 @@ fn a_gang_that_is_in_mpi_init_waits_and_one_that_is_past_it_is_admitted_soon() {
     assert_eq!(after(Some(true), ms(49)), Stage::Starting);
     assert_eq!(after(None, SETTLE.saturating_sub(ms(1))), Stage::Starting);
     assert_eq!(after(Some(true), ms(50)), Stage::Running);
-    // Past it, but not all have arrived.
+    // Past MPI_Init, but not all ranks have arrived.
     let gang = desk.submit(job("b"), Nanos::ZERO).unwrap();
     desk.observed(gang, Some(true), Observation::Progressing);
     desk.sight(HERE, 1, vec![seen(gang, 1, Some(2), SETTLE)]);
@@ -111,7 +111,7 @@ fn that_ranks_are_past_mpi_init_is_not_believed_of_those_that_come_later() {
     assert_eq!(see(&mut desk, 2, ms(999)), Stage::Starting);
     desk.observed(gang, Some(true), Observation::Progressing);
     assert_eq!(see(&mut desk, 2, ms(50)), Stage::Running);
-    // Without a report, the time applies.
+    // Without a report, the usual time applies.
     assert_eq!(see(&mut desk, 3, ms(50)), Stage::Starting);
     assert_eq!(see(&mut desk, 3, SETTLE), Stage::Running);
 }
@@ -248,7 +248,7 @@ fn the_end_of_one_gang_makes_room_for_another_at_once() {
     desk.sight(HERE, 1, vec![seen(early, 2, Some(2), SETTLE)]);
     desk.advance(ms(0));
     assert_eq!(stage(&desk, early), Stage::Starting);
-    // It is checked before the one that ends.
+    // It is checked before the gang that ends.
     desk.sight(HERE, 1, vec![seen(first, 0, Some(2), ms(0))]);
     desk.advance(ms(20));
     assert_eq!(stage(&desk, early), Stage::Running);

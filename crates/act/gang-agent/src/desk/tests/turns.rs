@@ -90,7 +90,7 @@ fn ranks_that_were_seen_to_do_nothing_are_idle_only_if_they_had_turns_meanwhile(
     assert_eq!(status(&desk, gang).observed, Some(Observation::Idle));
     desk.observed(gang, Some(true), Observation::Progressing);
     assert!(!status(&desk, gang).idle);
-    // Starts again.
+    // Counting starts again.
     desk.ran(row(&desk, gang), ms(50), ms(0));
     assert!(!idle(&mut desk));
     desk.ran(row(&desk, gang), ms(50), ms(0));
@@ -109,7 +109,7 @@ fn the_turns_of_a_deadlocked_gang_go_to_others_at_once() {
         "the turn under way as well"
     );
     assert_eq!(status(&desk, dead).observed, Some(DEAD));
-    // Not even one a second.
+    // Not even one turn a second.
     assert_eq!(turns(&mut desk, 500), vec![row(&desk, works); 500]);
     desk.observed(dead, Some(true), Observation::Progressing);
     assert!(turns(&mut desk, 4).contains(&row(&desk, dead)));

@@ -1,4 +1,4 @@
-//! Random programs: arbitrary ones, and some that always end.
+//! Random programs: arbitrary ones, and some that always terminate.
 
 use super::program::{Op, Program};
 use super::random::Random;
@@ -18,9 +18,9 @@ impl Program {
         program
     }
 
-    /// A program that ends in every order of its steps. Both ends of each message, and all members
-    /// of each collective, are generated in one order of events, so by induction every operation
-    /// ends. Receives from anyone have a tag of their own.
+    /// A program that terminates for every order of its steps. Both ends of each message, and all
+    /// members of each collective, are generated in one order of events, so by induction every
+    /// operation completes. Receives from anyone have a tag of their own.
     pub fn ending(random: &mut Random, events: usize) -> Program {
         let mut program = empty(random);
         let ranks = program.ranks.len();
@@ -51,7 +51,7 @@ impl Program {
         program
     }
 
-    /// Drops, duplicates, swaps or replaces one operation: often the program does not end any more.
+    /// Drops, duplicates, swaps or replaces one operation: often the program no longer terminates.
     pub fn broken(mut self, random: &mut Random) -> Program {
         let rank = random.below(self.ranks.len());
         let at = random.below(self.ranks[rank].len());

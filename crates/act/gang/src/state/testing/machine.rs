@@ -5,7 +5,7 @@
 use super::program::{Op, Program};
 use crate::state::Collective;
 
-/// A send or receive that was not waited for yet.
+/// A send or receive that has not been waited for yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Open {
     /// Index of its operation.
@@ -41,7 +41,7 @@ pub(super) struct Position {
 pub enum Step {
     /// A rank starts its next operation (a non-blocking one completes at once).
     Begin(usize),
-    /// A rank leaves its operation, for `WaitAny` by the operation given.
+    /// A rank leaves its operation; with `WaitAny`, because the given operation has completed.
     End(usize, Option<usize>),
     /// The oldest message between two ranks arrives.
     Arrive(usize, usize),

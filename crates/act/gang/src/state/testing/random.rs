@@ -1,4 +1,4 @@
-//! Small random numbers by seed.
+//! Small random numbers from a seed.
 
 use idlewave_stats::random::SplitMix;
 

@@ -134,7 +134,7 @@ impl Machine<'_> {
             Some(wait) if several && seen.polling => Doing::Polling {
                 call: 2,
                 wait,
-                // A loop that was seen as often as needed, or once less.
+                // A loop seen as often as needed, or once less.
                 unchanged: 1 + (at as u32 + rank as u32) % 2,
             },
             Some(wait) => Doing::Blocked { call: 1, wait },
