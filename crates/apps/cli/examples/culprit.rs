@@ -1,13 +1,13 @@
 //! A planted culprit: busy for a fixed CPU time, once per period, under a name of its own.
 //!
-//! What `idlewave study` must find, with what it really did printed at the end as one line of JSON:
+//! `idlewave study` must find it. At the end it prints what it really did as one line of JSON:
 //!
 //! ```text
 //! cargo run --release -p idlewave --example culprit -- knave 500us 50ms 20s 0
 //! ```
 //!
-//! It runs like any daemon, without raised priority. Given several CPUs it visits them in turn: one
-//! run on each, moving on before it sleeps.
+//! It runs like any daemon, without raised priority. Given several CPUs, it visits them in turn: it
+//! runs once on each, and moves on before it sleeps.
 
 use idlewave_sys::clock::{now, sleep_until, thread_time};
 use idlewave_units::{Cpu, CpuSet, Nanos};
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 const USAGE: &str =
     "usage: culprit NAME LENGTH PERIOD DURATION CPUS, as in: knave 500us 50ms 20s 0";
-/// Longest name the kernel keeps for a thread, without the closing zero (`TASK_COMM_LEN`).
+/// Longest name the kernel keeps for a thread, without the terminating zero (`TASK_COMM_LEN`).
 const NAME_BYTES: usize = 15;
 /// It exits after this time even if it is forgotten.
 const LONGEST: Nanos = Nanos::from_secs(600);
@@ -117,7 +117,7 @@ fn print(plan: &Plan, runs: &[Busy]) {
         .iter()
         .map(|r| format!("[{},{},{}]", r.cpu, r.begin_ns, r.end_ns))
         .collect();
-    // Whoever started it may no longer want to know.
+    // The process that started it may no longer read this.
     let _ = writeln!(
         std::io::stdout(),
         "{{\"name\":\"{}\",\"period_ns\":{},\"count\":{},\"ran_ns\":{ran},\"took_ns\":{took},\"runs\":[{}]}}",

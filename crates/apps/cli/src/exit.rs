@@ -39,7 +39,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The number passed to the system.
+    /// The process exit status.
     pub fn code(self) -> u8 {
         match self {
             Exit::Done => 0,
@@ -68,9 +68,9 @@ impl From<Exit> for ExitCode {
 #[derive(Debug)]
 pub struct Failure {
     pub exit: Exit,
-    /// Fits "failed to ...".
+    /// Completes the phrase "failed to ...".
     pub what: String,
-    /// One line.
+    /// The next step, in one line.
     pub next: Option<String>,
 }
 

@@ -15,8 +15,8 @@ pub fn open_complete(path: &Path, stop: &Stop) -> Result<RunReader, Failure> {
     let bars = Bars::new(true);
     let open = || {
         idlewave_record::join_left(path, &stop.flag, &bars)?;
-        // Before the lock: a path that is no bundle is said to be so, and a run that is whole may
-        // have many readers.
+        // Check before taking the lock: a path that is no bundle gets its own error, and a complete
+        // run may have many readers.
         let run = RunReader::open(path).map_err(SessionError::from)?;
         if is_whole(&run) {
             return Ok(run);
@@ -100,8 +100,7 @@ pub fn refuse_existing(target: &Path, option: &str) -> Result<(), Failure> {
     }
 }
 
-/// Refuses an existing target and a place that cannot be written: better before the work than after
-/// it.
+/// Refuses an existing or unwritable target before the work starts rather than after it.
 pub fn refuse_place(target: &Path, option: &str) -> Result<(), Failure> {
     // Where `-` means standard output, the caller has handled it.
     if target.as_os_str() == "-" {
@@ -144,8 +143,8 @@ fn not_written(target: &Path, option: &str, error: &io::Error) -> Failure {
     Failure::new(Exit::Io, what).with_next(next)
 }
 
-/// Writes a new file, either completely or not at all, and overwrites none. A target that is no
-/// regular file, such as a pipe or a device, is written to directly.
+/// Writes a new file, either completely or not at all. It never overwrites an existing one. A
+/// target that is not a regular file, such as a pipe or a device, is written to directly.
 pub fn write_new(
     target: &Path,
     option: &str,

@@ -101,7 +101,8 @@ pub fn fit_complete(
     fitted
 }
 
-/// Prints the fit's warnings to standard error, where only the model goes to standard output.
+/// Prints the fit's warnings to standard error, for use when standard output carries only the
+/// model.
 pub fn warn(path: &Path, fitted: &Fitted) {
     for warning in &fitted.report.warnings {
         let line = one_line(&format!("warning: noise of {}: {warning}", path.display()));

@@ -84,7 +84,7 @@ fn all_followed(files: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     files.iter().map(|file| followed(file)).collect()
 }
 
-/// The file that a link leads to: whoever names it on the command line means that one.
+/// Resolves a symbolic link: whoever names one on the command line means its target.
 fn followed(file: &Path) -> Result<PathBuf, Failure> {
     match fs::symlink_metadata(file) {
         Ok(there) if there.is_symlink() => fs::canonicalize(file).map_err(|error| {
@@ -95,7 +95,7 @@ fn followed(file: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// When the file was written: the best that is known of when it was recorded.
+/// When the file was written: the best estimate of when it was recorded.
 fn recorded(file: &Path) -> String {
     let modified = fs::metadata(file).and_then(|m| m.modified());
     modified.map_or_else(|_| Utc::now(), Utc::of).rfc3339()
@@ -194,7 +194,7 @@ fn ending(losses: &Ledger, run: &Path) -> String {
     lost + &format!("\nNEXT\n  idlewave explain {run}\n  idlewave report {run}\n")
 }
 
-/// No line is wider than a terminal, but for names without spaces.
+/// Wraps lines to the width of a terminal, except for names without spaces.
 fn wrapped(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {

@@ -26,7 +26,7 @@ impl Begun {
         Self(Utc::now().rfc3339())
     }
 
-    /// The header of a measurement on these hosts that began then.
+    /// The header of a measurement on these hosts that began at this time.
     pub fn header(self, hosts: Vec<String>, interrupted: bool) -> Header {
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         Header::of(Some(Origin {
@@ -41,7 +41,7 @@ impl Begun {
     }
 }
 
-/// Prints an object that was computed, below its header.
+/// Prints a computed object, below its header.
 pub fn print_computed(content: impl Serialize) -> Result<(), Failure> {
     print_below(Header::of(None), content)
 }

@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run_explain(&args, stop),
         Command::Export(args) => export::run_export(&args, stop),
         Command::Report(args) => report::run_report(&args, stop),
-        // Handled before.
+        // Handled above.
         Command::Record(_)
         | Command::Simulate(_)
         | Command::Place(_)

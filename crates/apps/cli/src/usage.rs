@@ -70,7 +70,7 @@ fn behind_dashes(error: &Error) -> Option<String> {
     ))
 }
 
-/// Which of the conflicting options may stay.
+/// Which of the conflicting options to leave out.
 fn conflict(error: &Error) -> Option<String> {
     if error.kind() != ErrorKind::ArgumentConflict {
         return None;
@@ -83,7 +83,7 @@ fn conflict(error: &Error) -> Option<String> {
         Some(ContextValue::Strings(others)) => others.as_slice(),
         _ => &[],
     };
-    // Without their values: `--work <TIME>` is `--work`.
+    // Drop the values: `--work <TIME>` becomes `--work`.
     let name = |text: &String| text.split(' ').next().unwrap_or_default().to_owned();
     let given = name(given);
     let others: Vec<String> = others.iter().map(name).filter(|o| *o != given).collect();

@@ -79,7 +79,8 @@ fn every_crate_imports_only_from_its_own_folder_or_one_before_it() {
             .get(&name)
             .unwrap_or_else(|| panic!("{name} is in no folder of the workspace"));
         let dependencies = package["dependencies"].as_array().unwrap();
-        // Those of tests and examples too: what needs a later crate is tested there.
+        // This includes those of tests and examples: what needs a later crate is tested in that
+        // crate.
         for other in dependencies.iter().map(|d| text(&d["name"])) {
             let Some(theirs) = places.get(&other) else {
                 continue;
@@ -96,7 +97,7 @@ fn every_crate_imports_only_from_its_own_folder_or_one_before_it() {
     assert!(seen > 100, "only {seen} imports");
 }
 
-/// Where the tests of a crate are one program, cargo does not look for others.
+/// If the tests of a crate are one program, cargo does not look for others.
 #[test]
 fn every_file_of_tests_is_a_program_or_a_module_of_one() {
     let mut modules = 0;
@@ -405,7 +406,7 @@ fn all_text_goes_one_way_to_the_terminal_and_one_function_decides_on_colour() {
             continue;
         }
         let text = fs::read_to_string(&file).unwrap();
-        // Tests stand at the end of a file.
+        // Tests are at the end of a file.
         let code = text.split("#[cfg(test)]").next().unwrap();
         looked_at += 1;
         let hits = code

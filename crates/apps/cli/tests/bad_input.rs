@@ -376,7 +376,7 @@ fn a_disk_that_fills_up_while_recording_leaves_what_was_recorded() {
                 .stderr(Stdio::piped())
                 .spawn()
                 .unwrap();
-            // The records that come first still fit.
+            // The first records still fit.
             let spilled = || fs::metadata(bundle.join("spill")).map_or(0, |file| file.len());
             while spilled() < 64 << 10 && child.try_wait().unwrap().is_none() {
                 std::thread::sleep(Duration::from_millis(1));

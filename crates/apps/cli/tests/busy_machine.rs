@@ -64,8 +64,8 @@ fn programs_that_live_for_an_instant_are_named_with_all_that_they_used() {
     let used = reader.findings().unwrap().unwrap().contamination.top_tasks;
     let gnaw = used.iter().position(|(name, _)| name == "gnaw");
     let place = gnaw.unwrap_or_else(|| panic!("{used:?}"));
-    // It has at least a quarter of a CPU next to the ranks of two seconds, and less under other load;
-    // the processes alive at any one moment have far less.
+    // Beside the ranks, which run for two seconds, it gets at least a quarter of a CPU, and less
+    // under other load; the processes alive at any one moment have used far less.
     assert!(used[place].1 > 20_000_000, "{used:?}");
     if place < 3 {
         let banner = said.split("BUSY MACHINE").nth(1).unwrap();

@@ -34,12 +34,12 @@ use std::time::{Duration, Instant};
 const STUDY_SECONDS: u32 = 12;
 /// The culprits start before the study and outlast its measurement.
 const CULPRIT_SECONDS: u32 = 18;
-/// What a culprit takes beyond its own work: its trace events, and on a fast machine waking up and
-/// two switches too.
+/// What a culprit takes beyond its own work: its trace events and, on a fast machine, waking up and
+/// two switches.
 const TRACED_SWITCH_NS: f64 = 10_000.0;
-/// Wake-ups by which the cost of one is measured.
+/// How many wake-ups to time to get the cost of one.
 const WAKE_UPS: usize = 200;
-/// Studies per case, for busy machines.
+/// Studies per case, at most; busy machines need several.
 const ATTEMPTS: usize = 3;
 /// Fewer hit steps than this say nothing about the share. A quiet machine gives over a hundred.
 const STEPS_NEEDED: usize = 8;
@@ -132,8 +132,8 @@ fn study(run: &Path, planted: &[Planted]) -> Vec<Done> {
     done
 }
 
-/// What a thread that wakes up and sleeps again at once takes from another on its CPU, median:
-/// microseconds on a machine, tens of them on a guest whose host intercepts its timer.
+/// The median time that a thread which wakes up and sleeps again at once takes from another on its
+/// CPU: microseconds on bare metal, tens of them on a guest whose host intercepts its timer.
 fn wake_up_ns() -> f64 {
     let cpu: CpuSet = two_cpus().unwrap().into_iter().take(1).collect();
     let done = AtomicBool::new(false);

@@ -55,7 +55,7 @@ impl Patient {
     }
 }
 
-/// The checksum of the manifest, bit by bit.
+/// The checksum that the manifest holds, computed bit by bit.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0_u32, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |c, _| {
@@ -109,8 +109,8 @@ fn damages(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// All of them take minutes over all tables. Without `IDLEWAVE_LONG`, only one in three is used,
-/// others for every `turn`.
+/// All damages to all tables take minutes. Without `IDLEWAVE_LONG`, only one in three is used,
+/// different ones for every `turn`.
 fn some_damages(turn: usize, bytes: &[u8]) -> impl Iterator<Item = (String, Vec<u8>)> {
     let step = if long() { 1 } else { 3 };
     damages(bytes).into_iter().skip(turn % step).step_by(step)

@@ -4,7 +4,7 @@
 //! are their output, abridged. The commands `$ idlewave ...`, with or without `sudo`, and
 //! `$ cargo run --release -- ...` are run, all in one directory, README first, with a short
 //! duration, few steps or ranks, and on CPUs that this process may use. No command is run twice, so
-//! two that write the same run must be the same. All other commands must be in `NOT_RUN`.
+//! two commands that write the same run must be identical. All other commands must be in `NOT_RUN`.
 //! `./app` is a small MPI program; `app.goal` and `ring.iw` come from docs/examples, which is there
 //! too.
 
@@ -20,26 +20,27 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// Commands of other programs: this very test may be a part of them.
+/// Commands of other programs. This test may be running as part of them.
 const NOT_RUN: [&str; 2] = ["./check", "./check --long"];
 /// Commands that launch idlewave in parallel: crates/apps/cli/tests/measure.rs runs these
-/// measurements under every launcher, slow_links.rs the calibration, placement_measured.rs the study.
+/// measurements under every launcher, slow_links.rs the calibration, placement_measured.rs the
+/// study.
 const LAUNCHED: [&str; 4] = [
     "mpirun -n 4 idlewave measure ",
     "mpirun -n 16 --map-by ppr:4:node idlewave place study",
     "mpirun -n 8 --map-by ppr:2:node idlewave place study",
     "mpirun -n 8 --map-by ppr:4:node idlewave place calibrate",
 ];
-/// The run on the pages that `study` records.
+/// The run that `study` records on the pages.
 const STUDIED: &str = "before";
-/// Replace the documented duration: the shortest of a study, one of a calibration, which needs
-/// several messages of each length, and one for all other commands.
+/// These replace the documented durations: the shortest of a study, one for a calibration, which
+/// needs several messages of each length, and one for all other commands.
 const STUDY: &str = "2s";
 const CALIBRATION: &str = "4s";
 const DURATION: &str = "300ms";
-/// Where others keep the CPUs busy, the ranks of a calibration get too few turns.
+/// If others keep the CPUs busy, the ranks of a calibration get too few turns.
 const LONGER_CALIBRATIONS: [&str; 2] = ["12s", "60s"];
-/// Where others keep the CPUs busier than that, a study has no model, and says so.
+/// If others keep the CPUs even busier, a study has no model, and says so.
 const OVERLOADED: &str = "they must leave at least 1 % to ranks";
 
 fn root() -> PathBuf {
@@ -144,7 +145,7 @@ fn runnable(command: &str, allowed: &str) -> Option<String> {
     }
     let simulated = ["stencil", "collective", "like"];
     if words[0] == "simulate" && words.get(1).is_some_and(|w| simulated.contains(w)) {
-        // A recorded program has its own number of steps, a study none.
+        // A recorded program has its own number of steps; a study has none.
         let few = if words[1] == "like" { "4" } else { "20" };
         let steps = [("--steps", few)]
             .into_iter()
@@ -154,7 +155,7 @@ fn runnable(command: &str, allowed: &str) -> Option<String> {
                 words.extend([option, value]);
             }
         }
-        // Ten thousand ranks under all sources of a study take long in unoptimised builds.
+        // Ten thousand ranks under all sources of a study take too long in unoptimised builds.
         if let Some(at) = words.iter().position(|w| w.contains("1e4")) {
             words[at] = "10..100";
         }
@@ -273,7 +274,8 @@ fn every_documented_command_works() {
                     break;
                 }
                 if line.contains("--samples") {
-                    // It keeps what it measured, for another attempt to fit it.
+                    // The failed calibration keeps what it measured, so that it can be fitted
+                    // again.
                     let _ = fs::remove_file(dir.path().join("samples.json"));
                 }
                 output = shell(&line.replace(CALIBRATION, longer));
@@ -283,7 +285,8 @@ fn every_documented_command_works() {
             let refused = String::from_utf8_lossy(&output.stderr);
             let may_refuse = refused.contains(OVERLOADED);
             if may_refuse || line.starts_with("idlewave fit ") {
-                // The commands that follow simulate this noise: that of a busy machine takes minutes.
+                // Later commands simulate this noise: simulating that of a busy machine takes
+                // minutes.
                 fs::copy(schedules.join("noise.toml"), dir.path().join("noise.toml")).unwrap();
             }
             if !may_refuse && !output.status.success() {

@@ -112,7 +112,7 @@ fn exported_noise_is_read_as_the_detours_of_the_run() {
     assert!(!measured.is_empty());
     for (cpu, mut detours) in measured {
         detours.sort_unstable();
-        // Those that touch are one.
+        // Merge detours that touch.
         detours.dedup_by(|next, before| {
             let touch = next.0 <= before.0 + before.1;
             if touch {
@@ -157,7 +157,7 @@ fn nothing_that_is_there_is_overwritten() {
     }
     let [_, next] = export(&dir, &["--to", "paraver", "-o", "a.pcf"]).failed(2);
     assert!(next.contains("-o a.pcf.prv"), "{next}");
-    // What is no file stays what it is.
+    // Anything that is not a file stays what it is.
     for (there, leads_to) in [("full", "/dev/full"), ("link", "nowhere")] {
         let link = dir.path().join(there);
         symlink(leads_to, &link).unwrap();
@@ -280,7 +280,7 @@ fn a_measured_run_read_back_from_its_trace_has_equal_matrices() {
     assert_eq!(sum, all);
 }
 
-/// A slice of Chrome's format: its row, its name, begin and end in nanoseconds of the run, details.
+/// A slice of Chrome's format: its row, its name, start and end in nanoseconds of the run, details.
 struct Shown {
     row: String,
     name: String,
@@ -312,7 +312,7 @@ fn slices(file: &Value) -> Vec<Shown> {
     all.map(slice).collect()
 }
 
-/// Rows of a table, or slices, as times, place and whom they are about: in order.
+/// Rows of a table, or slices, in order: times, place, and whom they are about.
 fn sorted<T>(rows: impl Iterator<Item = T>, of: impl Fn(T) -> Option<Row>) -> Vec<Row> {
     let mut rows: Vec<Row> = rows.filter_map(of).collect();
     rows.sort();
@@ -388,7 +388,7 @@ fn every_row_of_a_measured_run_is_a_slice_of_chromes_with_its_times() {
     });
     assert_eq!(of("late steps", "iteration"), late);
 
-    // Measured by the program itself: their slices have no details.
+    // The program itself measured these, so their slices have no details.
     let plain = |row: &str| {
         sorted(shown.iter().filter(|s| is_on(s, row)), |s| {
             Some((s.span, String::new(), 0))

@@ -43,7 +43,7 @@ fn marks(directory: &Path) -> Option<PathBuf> {
     Some(program)
 }
 
-/// Records the program, which makes marks until the spill of its run reaches this size.
+/// Records the program, which makes marks until the spill of its run reaches the limit.
 fn record(kib: u32, run_at: &Path, program: &[&str]) -> Ended {
     let words = ["record", "--no-report", "--no-trace", "-o"];
     let run_at = [run_at.to_str().unwrap(), "--"];
@@ -119,7 +119,7 @@ fn a_recorded_program_goes_on_and_what_was_recorded_until_then_is_kept() {
     assert!(explained.stdout.contains("File too large"), "{explained:?}");
 }
 
-/// No ring fits into the program's limit, so nothing of it is recorded, which is reported; and the
+/// No ring fits into the program's limit, so nothing of it is recorded. This is reported, and the
 /// program runs.
 #[test]
 fn a_program_whose_files_may_not_be_as_long_as_a_ring_runs_and_is_named() {

@@ -123,9 +123,9 @@ fn no_file_is_written_over() {
     assert!(what.contains("noise.toml: it already exists"), "{what}");
     assert!(next.contains("-o"), "{next}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
-    // A directory neither.
+    // Nor is a directory.
     fit(&dir, &[&example(0)], &["-o", "."]).failed(4);
-    // A device is written into.
+    // A device is written to.
     fit(&dir, &[&example(0)], &["-o", "/dev/null"]).succeeded();
     let [what, _] = fit(&dir, &[&example(0)], &["-o", "/dev/full"]).failed(4);
     assert!(what.contains("/dev/full"), "{what}");

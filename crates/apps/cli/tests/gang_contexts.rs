@@ -169,7 +169,7 @@ fn a_killed_rank_ends_its_gang_and_a_killed_agent_all_with_nothing_left() {
     kill(victims[1], 9);
     let out = first.wait_with_output().unwrap();
     assert!(!out.status.success());
-    // The other one continues, and a new one takes the first one's place.
+    // The other gang continues, and a new one takes the place of the first.
     let third = submit(&service, "c", long);
     switched(&service, 4);
     let (agent, _) = service.agent().unwrap();
@@ -189,7 +189,7 @@ fn a_killed_rank_ends_its_gang_and_a_killed_agent_all_with_nothing_left() {
 }
 
 /// The body of the ranks of the next test: after some successful messages, each waits for a message
-/// of the other.
+/// from the other.
 #[test]
 fn a_rank_that_waits_for_the_other() {
     let Ok(Some(attachment)) = Attachment::of_this_process() else {
@@ -203,7 +203,7 @@ fn a_rank_that_waits_for_the_other() {
             rank.finish_send(sending, &mut || ()).unwrap();
         }
         let receiving = rank.start_receive(Some(other), Tag(7), 100, Vec::new());
-        // It ends when its gang is told to.
+        // The rank ends when its gang is told to.
         if rank.finish_receive(receiving.unwrap(), &mut || ()).is_err() {
             return;
         }
@@ -227,7 +227,7 @@ fn ranks_that_wait_for_each_other_are_seen_and_leave_their_turns_to_others() {
         all: true,
         polling: false,
     });
-    // Also while it is alone and its turns do not end.
+    // It is seen even while the gang is alone and its turns do not end.
     let seen = |s: &Status| of(s, "hangs").is_some_and(|gang| gang.observed == dead);
     let status = service.await_status("the deadlock is seen", seen);
     let gang = of(&status, "hangs").unwrap();

@@ -94,7 +94,7 @@ impl Rig {
         };
         let pids: Vec<u32> = who.iter().map(pid).collect();
         let begin = kill_at(&self.service, phase, &pids);
-        // The devices are the agent's, and its end follows that of the controller.
+        // The devices belong to the agent, which ends when the controller does.
         let device = who.contains(&Who::Agent) || who.contains(&Who::Controller);
         let lost = match (device, who.contains(&Who::Rank)) {
             (true, _) => 2,
@@ -107,7 +107,7 @@ impl Rig {
         let service = &mut self.service;
         let restart = who.contains(&Who::Controller);
         std::thread::scope(|scope| {
-            // The service manager restarts this one.
+            // The service manager restarts the controller.
             let starter = restart.then(|| scope.spawn(|| service.again()));
             while ended.is_none() || watched.runs().is_none() {
                 watched.look(&when);
@@ -129,8 +129,8 @@ impl Rig {
             assert!(!status.success(), "{when}: {said}");
             for rank in 0..2 {
                 let killed = who.contains(&Who::Rank) && (t, rank) == (0, 0);
-                // It ends without being told. The reason depends on which was first: a rank, or the
-                // end of its node's network.
+                // The rank ends by itself. The reason depends on what ended first: the other rank,
+                // or its node's network.
                 let word = format!("rank {rank}: failed to go on: ");
                 assert!(killed || said.contains(&word), "{when}: {status}: {said}");
                 let pid = team.ranks[rank].pid();
@@ -142,7 +142,7 @@ impl Rig {
         let runs = watched.runs().unwrap_or_default().max(ended.unwrap());
         let when = &when;
         std::thread::scope(|scope| {
-            // Dropped when they are complete, or never will be.
+            // Dropped when the gangs are complete, or never will be.
             let (completing, completed) = channel::<()>();
             let watched = &mut watched;
             scope.spawn(move || {

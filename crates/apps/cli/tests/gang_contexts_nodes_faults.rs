@@ -69,7 +69,7 @@ struct Team<'a> {
 }
 
 impl<'a> Team<'a> {
-    /// On the first node, or one rank on each.
+    /// Starts both ranks on the first node, or one on each node.
     fn start(dir: &'a Path, name: &str, over: bool) -> Self {
         let (submit, launch) = (env!("CARGO_BIN_EXE_idlewave"), |n: &str| {
             format!("mpirun.openmpi -n 2 --bind-to none --map-by {n}")
@@ -107,8 +107,8 @@ impl<'a> Team<'a> {
 
     fn said(&self) -> String {
         let said = std::fs::read_to_string(self.of("said")).unwrap_or_default();
-        // Open MPI's launcher is sometimes too late to give its child a process group, and prints
-        // that: the child has one by then.
+        // Open MPI's launcher is sometimes too late to give its child a process group, and says so:
+        // by then the child has one.
         let ours = |line: &&str| !line.contains("plm:rsh: Warning: setpgid(");
         said.split_inclusive('\n').filter(ours).collect()
     }
@@ -136,7 +136,7 @@ fn status(dir: &Path) -> Option<Status> {
     }
 }
 
-/// What the controller and every team printed, and the exit codes of those that ended.
+/// What the controller and every team printed, and the exit codes of the teams that ended.
 fn told(dir: &Path) -> String {
     let mut all = Vec::new();
     for file in std::fs::read_dir(dir).unwrap().flatten() {
@@ -182,14 +182,14 @@ fn lose(dir: &Path, phase: &str, here: &[Team], comes_back: bool) {
     for rank in over.ranks.iter().chain(here.iter().flat_map(|t| &t.ranks)) {
         until("a rank runs", || (rank.count() > 0).then_some(()));
     }
-    // Such as that its ranks wait for each other forever.
+    // For example, nothing says that its ranks wait for each other forever.
     assert_eq!(over.said(), "", "{what}");
     if !comes_back {
         std::fs::write(dir.join("hold"), "").unwrap();
     }
     let agent = std::fs::read_to_string(dir.join("agent")).unwrap();
     let begin = arm(&dir.join("fault"), phase, &[agent.trim().parse().unwrap()]);
-    // A node that sends nothing for 10 s is given up; until then its gang holds the network.
+    // A node that sends nothing for 10 s is given up; until then its gang keeps the network.
     let bound = match comes_back {
         true => BOUND,
         false => BOUND * 2,

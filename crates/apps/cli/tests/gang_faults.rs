@@ -82,13 +82,13 @@ impl Rig {
         });
         let begin = arm_words(&self.service.fault, phase, &words.collect::<Vec<_>>());
         let ranks = self.jobs.iter().flat_map(|job| &job.ranks);
-        // The first one is the one that was killed.
+        // The first rank is the one that was killed.
         let ranks = ranks.skip(usize::from(who.contains(&Who::Rank)));
         let mut watched = Watched::new(ranks, begin);
         let restart = who.contains(&Who::Controller);
         let when = format!("{who:?} at {phase}");
         std::thread::scope(|scope| {
-            // The service manager restarts this one.
+            // The service manager restarts the controller.
             let (service, when) = (&mut self.service, &when);
             let stepper = scope.spawn(move || {
                 if restart {
@@ -208,7 +208,8 @@ fn whatever_stands_still_or_is_killed_at_once_nobody_stays_stopped() {
     rounds(Some("signals"), &cases, &["frozen"], 1);
 }
 
-/// Nothing restarts the service: the commands that wait for it continue what it left stopped.
+/// Nothing restarts the service: the commands that wait for it continue the processes it left
+/// stopped.
 #[test]
 fn of_a_service_that_is_killed_as_a_whole_submit_continues_the_ranks_that_signals_stopped() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
@@ -288,7 +289,7 @@ fn an_agent_of_another_node_greets_the_controller_that_was_started_again() {
     assert!(agent.0.try_wait().unwrap().is_none());
     drop(jobs);
     drop(service);
-    // The controller took leave of it.
+    // The controller said farewell to it.
     until("it ends in order", || agent.0.try_wait().unwrap());
 }
 

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// On the first node: the controller with its own agent. On the others: agents, which are restarted
-/// when they end. Then two jobs.
+/// Starts the controller with its own agent on the first node, and agents, which are restarted when
+/// they end, on the others. Then starts two jobs.
 const SCRIPT: &str = r#"
 set -- $IDLEWAVE_NODES
 at=$(awk -v n="$1" '$2 == n { print $1 }' /etc/hosts):7431
@@ -179,7 +179,7 @@ fn gangs_over_several_nodes_are_switched_in_step_and_a_node_that_died_comes_back
         });
         let end = now();
         // A rank that stands still for less than 10 ms counts as running, and the death of an agent
-        // thaws its node: the turn that goes on at the end must be whole.
+        // thaws its node: the turn in progress at the end must be whole.
         until(dir, "another turn", |s| {
             s.switches.switched > middle.switches.switched + 1
         });

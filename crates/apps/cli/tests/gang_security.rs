@@ -98,7 +98,7 @@ impl Relay {
         self.said.lock().unwrap().clone()
     }
 
-    /// Replays all of them, from the same places.
+    /// Replays all of them, from the same addresses.
     fn replay(&self, said: &[(bool, Vec<u8>)]) {
         let agent = self.agent.lock().unwrap().unwrap();
         for (n, (up, bytes)) in said.iter().enumerate() {
@@ -106,7 +106,7 @@ impl Relay {
                 true => self.ends[1].send_to(bytes, self.controller),
                 false => self.ends[0].send_to(bytes, agent),
             };
-            // Sockets that overflow would prove nothing.
+            // Pause: overflowing sockets would prove nothing.
             if n % 50 == 49 {
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -275,13 +275,14 @@ fn what_is_forged_or_recorded_and_said_again_changes_nothing() {
         });
         in_step(&service, "while they speak");
     });
-    // What they said may have filled the buffers of the sockets: then the farewell would be lost.
+    // The replayed and forged messages may have filled the sockets' buffers, in which case the
+    // farewell would be lost.
     in_step(&service, "when they are silent");
     let after = service.try_status().unwrap();
     assert_eq!(after.nodes, before.nodes);
     assert_eq!(gangs(&after), gangs(&before));
 
-    // A farewell that was genuine once means nothing to later peers.
+    // A farewell that was once genuine means nothing to later peers.
     assert_eq!(ask(&service, &Request::Stop), Reply::Done);
     until("the agent leaves", || first.0.try_wait().unwrap());
     let said = relay.said();
@@ -419,7 +420,8 @@ fn a_user_has_no_say_over_the_gangs_and_processes_of_others() {
     let Reply::Submitted { gang: theirs } = by(&submit(&token, NOBODY)) else {
         panic!("their own gang was refused");
     };
-    // Their process joins their gang, and the owner's stray one the owner's: both were looked for.
+    // The other user's process joins that user's gang, and the owner's stray process joins the
+    // owner's: the service looked for both.
     let stranger = stray(&service, "stranger", &token, NOBODY);
     let own = stray(&service, "own", &token, 0);
     until("the owner's is held", || is_held(own.0.id()).then_some(()));
@@ -481,7 +483,7 @@ fn the_control_socket_outlives_garbage_and_a_thousand_connections() {
     drop(held);
     in_step(&service, "after a thousand connections");
 
-    // A client that asks without a pause gets all answers, as fast as the service chooses, and
+    // A client that asks without pause gets all answers, as fast as the service chooses, and
     // switching continues.
     let mut greedy = connect();
     greedy.set_write_timeout(limit).unwrap();

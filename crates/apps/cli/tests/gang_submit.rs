@@ -60,7 +60,7 @@ impl Service {
         document["gangs"].as_array().unwrap().clone()
     }
 
-    /// The gang of that program, once it is as wanted.
+    /// Waits until the gang of that program is as wanted; returns it.
     #[track_caller]
     fn until(&self, program: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let begin = Instant::now();
@@ -140,7 +140,7 @@ fn gangs_that_work_in_turns_are_never_seen_to_do_anything_else() {
     };
     let service = Service::start();
     let (mut looks, mut idle, mut rounds) = (0, 0, 0);
-    // On a busy machine, jobs end after few looks.
+    // On a busy machine, jobs may end after only a few looks.
     while looks <= 20 {
         rounds += 1;
         assert!(rounds < 50, "{looks}");
@@ -165,7 +165,7 @@ fn gangs_that_work_in_turns_are_never_seen_to_do_anything_else() {
             assert!(done.stderr.contains("no deadlock was seen"), "{done:?}");
         }
     }
-    // One that others keep from the CPUs for two turns uses neither.
+    // A gang that others keep off the CPUs for two turns uses neither turn.
     assert!(2 * idle < looks, "idle at {idle} of {looks} looks");
 }
 

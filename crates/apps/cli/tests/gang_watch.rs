@@ -91,7 +91,7 @@ fn a_rank_that_crashed_is_no_deadlock_while_its_launcher_ends_the_others() {
 fn without_kill_the_job_goes_on_until_its_time_is_over() {
     each(|mpi, program| {
         let words = "rank 1 waits in MPI_Barrier for rank 0";
-        // On a busy machine, the program may not hang by then.
+        // On a busy machine, the program may not yet hang by then.
         for time in ["4", "16", "64", "256"] {
             let timeout = format!("{time}s");
             let done = watch(mpi, &["--timeout", &timeout], program, &["mismatch"]);

@@ -150,7 +150,7 @@ fn nodes_without_idlewave_are_not_watched_and_that_is_said() {
 #[test]
 fn another_idlewave_on_a_node_does_not_keep_the_program_from_running() {
     each(|program, launch| {
-        // A version that does not know relays, as an older one.
+        // A version that does not know relays, such as an older one.
         let script = format!(
             "set -- $IDLEWAVE_NODES\ncp \"$IDLEWAVE\" /tmp/iw\n\
              \"$AGENT\" $2 \"printf '#!/bin/sh\\necho unknown; exit 2\\n' >/tmp/iw; chmod +x /tmp/iw\"\n\
@@ -223,8 +223,8 @@ fn a_lookout_whose_watch_was_killed_ends_when_its_ranks_have() {
     });
 }
 
-/// On the first node the controller with its own agent, on the second an agent, and a hanging gang
-/// of four ranks.
+/// Starts the controller with its own agent on the first node, an agent on the second, and a
+/// hanging gang of four ranks.
 const GANG: &str = r#"
 set -- $IDLEWAVE_NODES
 DIR=$(mktemp -d)

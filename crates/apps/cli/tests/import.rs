@@ -24,7 +24,8 @@ fn import(dir: &TempDir, file: &Path, options: &[&str]) -> Ended {
         .current_dir(dir))
 }
 
-/// Imports a trace into `to`, which must say this, and returns what `explain` says of it as one line.
+/// Imports a trace into `to`, which must print this; returns what `explain` says about it, as one
+/// line.
 fn explained(dir: &TempDir, trace: &Path, to: &str, said: &[&str]) -> String {
     let imported = import(dir, trace, &["-o", to]);
     imported.succeeded();
@@ -225,7 +226,7 @@ fn a_program_without_mpi_stays_one_on_its_way_through_paraver() {
             "a Paraver trace holds none",
         ],
     );
-    // What nobody looked up or measured is not shown as none or as nothing.
+    // Values that nobody looked up or measured are not shown as none or as zero.
     for wrong in [
         "none found",
         "one reading",
@@ -234,7 +235,7 @@ fn a_program_without_mpi_stays_one_on_its_way_through_paraver() {
     ] {
         assert!(!page.contains(wrong), "{wrong}");
     }
-    // The name that the trace has may be asked for, as the manifest has it; another one may not.
+    // The user may ask for the name in the trace, as the manifest has it, but for no other.
     let options = ["-o", "named", "--program", "solver"];
     import(&dir, &dir.path().join("site.prv"), &options).succeeded();
     let options = ["-o", "other", "--program", "collectd"];
@@ -345,7 +346,7 @@ fn traces_that_do_not_go_together_are_wrong_usage() {
         (&halo, &["--app", kernel_name], 2, "the kernel trace first"),
         (&kernel, &["--app", kernel_name], 2, "OTF2 archive"),
         (&kernel, &["--app-offset", "-5"], 2, "--help"),
-        // Not of the same run.
+        // A trace of another run.
         (
             &kernel,
             &["--app", halo_name],

@@ -125,7 +125,7 @@ fn joined(dir: &Path, app: &str, run_name: &str, options: &[&str]) -> String {
         .join(" ")
 }
 
-/// The same trace as a tool would write it that sees the program alone, and no numbers of threads.
+/// The same trace as written by a tool that sees only the program, and no thread numbers.
 fn without_kernel(dir: &Path) {
     let text = fs::read_to_string(dir.join("program.prv")).unwrap();
     let mut out = String::new();
@@ -184,7 +184,8 @@ fn findings_of_joined_traces_are_those_of_the_recording() {
     let culprit = (SourceKind::Task, CULPRIT.to_owned());
     assert!(recorded[&culprit][0] > 1_000_000, "{recorded:?}");
 
-    // idlewave's own export has the ranks' bursts: the offset is exact, and so is everything.
+    // idlewave's own export has the ranks' bursts, so the offset is exact, and so is everything
+    // else.
     let said = joined(dir, "program.prv", "joined", &[]);
     assert!(said.contains("by the numbers of their threads"), "{said}");
     assert!(said.contains("known to 0 ns"), "{said}");
@@ -194,8 +195,8 @@ fn findings_of_joined_traces_are_those_of_the_recording() {
     let kernel = kernel_threads(&ours);
     assert!(kernel.is_subset(&kernel_threads(&theirs)), "{all}");
     let others = [&mut ours, &mut theirs].map(|costs| of_others(costs, &kernel));
-    // Each wait is divided in whole nanoseconds, and its others are one source here and several
-    // there.
+    // Each wait is divided into whole nanoseconds, and the other threads are one source in one run
+    // and several in the other.
     let most = waits(&dir.join("run")).len() as u64;
     let alike = |ours: &[u64; 3], theirs: &[u64; 3]| {
         let pairs = ours.iter().zip(theirs);
@@ -206,7 +207,7 @@ fn findings_of_joined_traces_are_those_of_the_recording() {
     assert!(pairs.all(|(a, b)| alike(a, b)), "{all}");
     assert!(alike(&others[0], &others[1]), "{all}, {most} waits");
 
-    // Of the program alone, the offset is bound by when the ranks had no CPU.
+    // From the program alone, the times when the ranks had no CPU bound the offset.
     without_kernel(dir);
     let said = joined(dir, "alone.prv", "estimated", &[]);
     assert!(
@@ -229,7 +230,7 @@ fn findings_of_joined_traces_are_those_of_the_recording() {
         recorded[&culprit]
     );
 
-    // What the user says of the offset is held against the traces.
+    // An offset that the user gives is checked against the traces.
     let right = begin("run") - begin_of_program(dir);
     let said = joined(
         dir,

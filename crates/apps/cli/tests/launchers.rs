@@ -1,4 +1,4 @@
-//! `idlewave record` with launchers that are scripts: what the program gets from them, and what is
+//! `idlewave record` with scripts as launchers: what the program gets from them, and what is
 //! printed when they fail.
 
 #![allow(clippy::unwrap_used)]
@@ -55,10 +55,10 @@ fn a_launcher_that_starts_nothing_is_said_to_have_started_nothing() {
         ),
         "{done:?}"
     );
-    // Its output arrives once: the second start must not repeat it.
+    // The launcher's output appears once: the second start must not repeat it.
     assert_eq!(done.stderr.matches("no such host").count(), 1, "{done:?}");
     assert_eq!(starts(dir.path()), 2);
-    // The next attempt finds its directory free.
+    // The next attempt finds the directory free.
     assert!(!path.exists());
     let starts_it = launcher(dir.path(), &format!("{STARTS_IT}exec \"$@\""));
     record(&starts_it, path.as_os_str(), "exit 0").succeeded();
@@ -103,7 +103,7 @@ fn piped(command: &mut Command) -> Child {
 fn a_launcher_that_never_answers_when_bundles_are_fetched_is_left_at_a_signal() {
     let dir = tempfile::tempdir().unwrap();
     let asked = dir.path().join("asked");
-    // It ignores the request to end, and so do its children, which keep its output open.
+    // The launcher ignores the request to end, and so do its children, which keep its output open.
     let script = format!(
         "case \"$*\" in *node-send*) trap '' TERM; touch '{}'; sleep 600; exit 0 ;; esac\nshift 2\nexec \"$@\"",
         asked.display()
@@ -134,7 +134,7 @@ fn the_first_signal_reaches_all_of_a_script_and_the_second_one_kills_it() {
     until("the first step", || first.exists());
     common::signal(&child, Signal::TERM);
     until("the second step", || second.exists());
-    // It reports that it waits, and for what; the script prints something before.
+    // idlewave reports that it waits, and for what; the script prints something first.
     let stderr = child.stderr.take().unwrap();
     let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
     let waits = lines.find(|line| line.contains("a second signal kills it"));

@@ -18,7 +18,7 @@ fn json(output: &Output) -> serde_json::Value {
 fn every_measurement_runs_under_every_launcher() {
     const ALL: &[&str] = &["exchange", "barrier", "allreduce", "reduce", "alltoall"];
     for mpi in installations() {
-        // Four ranks on two CPUs take long if the library does not yield while it waits.
+        // Four ranks on two CPUs take a long time if the library does not yield while it waits.
         let jobs = match mpi.name {
             "openmpi4" if long() => [(2, ALL), (4, ALL)],
             "openmpi4" => [(2, &ALL[1..3]), (4, &ALL[..1])],
@@ -52,7 +52,7 @@ fn the_library_of_a_program_carries_the_messages() {
             skip(&format!("{} has no mpicc", mpi.name));
             continue;
         }
-        // Without a launcher, which would set its own library.
+        // Run without a launcher, which would set its own library.
         let mut command = Command::new(IDLEWAVE);
         mpi.prepare(&mut command);
         let output = command
@@ -199,7 +199,7 @@ fn benchmarks_have_the_same_result_over_threads_and_under_every_launcher() {
     let sort = benchmark(&mut Command::new(IDLEWAVE), "is --class S --ranks 3", 3);
     assert_eq!(sort["operations"], 655_360);
     for mpi in some_installations("benchmark") {
-        // Ranks that share a CPU wait long if the library does not yield.
+        // Ranks that share a CPU wait a long time if the library does not yield.
         let ranks = if mpi.name == "openmpi4" { 4 } else { 2 };
         let launched = |args: &str, used: usize| {
             let mut command = mpi.launch(ranks);
@@ -236,7 +236,7 @@ fn a_benchmark_too_large_for_the_memory_is_refused_beforehand() {
     }
 }
 
-/// The output of a command that gets SIGINT after some seconds; after more if a busy machine has
+/// The output of a command that gets SIGINT after some seconds, or later if a busy machine has
 /// measured nothing by then.
 fn interrupted(mut command: impl FnMut() -> Command) -> serde_json::Value {
     let mut said = String::new();

@@ -39,7 +39,7 @@ fn compile(compiler: &str, to: &Path) -> Option<PathBuf> {
     Some(program)
 }
 
-/// Runs `script` under `rig` with PROGRAM, DIR and N set, too.
+/// Runs `script` under `rig` with PROGRAM, DIR and N set as well.
 fn on_nodes(rig: &str, script: &str, program: &Path, dir: &Path) -> Option<Output> {
     let iterations = ITERATIONS.to_string();
     let agent = root().join("tests/nodes/agent");
@@ -129,8 +129,8 @@ for n in $IDLEWAVE_NODES; do
     "$AGENT" $n 'ls -d /tmp/idlewave* /dev/shm/idlewave* 2>/dev/null' && echo "LEFT on $n"
 done"#;
 
-/// Seconds in which a recorded job must end, so that it is tried again, and then without a limit: of
-/// hundreds of jobs over TCP, Open MPI's ranks wait for each other for ever in one.
+/// Seconds within which a recorded job must end; otherwise it is tried again without a limit. In
+/// one of hundreds of jobs over TCP, Open MPI's ranks wait for each other forever.
 const FIRST_TRY: u32 = 120;
 /// The exit codes of `timeout` for a command that took longer: it ended, or it was killed.
 const TOO_LONG: [i32; 2] = [124, 137];
@@ -273,7 +273,7 @@ fn record_apart(compiler: &str, launcher: &str) {
     let run = RunReader::open(&dir.path().join("run")).unwrap();
     assert_eq!(run.manifest().nodes[0].alignment, None);
     let alignment = run.manifest().nodes[1].alignment.clone().unwrap();
-    // Two, or the better one if the run was too short for the drift.
+    // There are two points, or only the better one if the run was too short for the drift.
     assert!(!alignment.points.is_empty());
     for point in &alignment.points {
         let off = (point.offset_ns + 1_000_000_000_000).unsigned_abs();
@@ -390,8 +390,8 @@ fn check_exchange(run: &RunReader, error: u64) {
     }
 }
 
-/// `explain` and `report` read it, and charge no source for delays of ranks on the node that was
-/// not traced.
+/// `explain` and `report` read the run, and charge no source for delays of ranks on the node that
+/// was not traced.
 fn check_words(run: &Path, untraced: &str) {
     for what in ["explain", "report"] {
         let out = Command::new(env!("CARGO_BIN_EXE_idlewave"))
@@ -564,7 +564,7 @@ fn a_front_that_is_killed_leaves_bundles_that_explain_merges() {
     assert!(why.contains("n1") && why.contains("killed"), "{why}");
     let places: Vec<u32> = run.manifest().ranks.iter().map(|r| r.node.get()).collect();
     assert_eq!(places, [0, 0, 1, 1]);
-    // What the front had not drained was in its rings still.
+    // The rings still held what the front had not drained.
     let calls: Calls = run.read().unwrap();
     for rank in 0..4 {
         let own = calls.rank.iter().filter(|r| r.get() == rank).count();

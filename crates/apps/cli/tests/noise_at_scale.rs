@@ -113,8 +113,8 @@ fn the_text_fits_eighty_columns_and_says_what_to_do_next() {
 
 #[test]
 fn by_exposure_regular_noise_meets_computations_that_the_wall_clock_keeps_out_of_its_way() {
-    // At random times every 2 ms: by the wall clock it keeps hitting one of two steps of 1 ms, or
-    // the pause between them.
+    // Noise every 2 ms, with a random phase: by the wall clock it always hits the same one of two
+    // steps of 1 ms, or their communication.
     let options = [
         "stencil",
         "--noise",
@@ -404,7 +404,7 @@ fn of_runs_on_several_numbers_of_ranks_the_one_with_the_fewest_predicts_the_othe
     assert_eq!(scaling[0]["of"], many.as_str());
     assert_eq!(scaling[0]["by"], few.as_str());
     assert_eq!(scaling[0]["measured_step_ns"], runs[0]["measured_step_ns"]);
-    // Both come from the same noise, of which 1,500 steps on eight ranks show 250 ms.
+    // Both come from the same noise; 1,500 steps on eight ranks show only 250 ms of it.
     let error = scaling[0]["error"].as_f64().unwrap();
     assert!(error.abs() < 0.03, "{error}");
     let text = simulate(&["like", &many, &few]);
@@ -476,7 +476,7 @@ fn ranks_are_averaged_once_they_are_as_disturbed_as_they_will_be() {
     let slowdown = settled["slowdown"]["value"].as_f64().unwrap();
     assert!((0.0045..0.0065).contains(&slowdown), "{settled}");
     assert_eq!(settled["still_rises"], false, "{settled}");
-    // A request for fewer replications is met, with a mark.
+    // A request for fewer steps is met, but the result is marked.
     let early = ["--warm-up", "0", "--steps", "400"];
     let rising = point(&early);
     assert_eq!(rising["warm_up"], 0);

@@ -99,7 +99,7 @@ fn a_study_in_a_pid_namespace_names_who_took_the_cpu() {
     ranks_are_seen(&reader);
     let findings = reader.findings().unwrap().unwrap();
     let knave = findings.sources.iter().find(|s| s.name == "knave");
-    // At least one of its stretches.
+    // At least one of the culprit's stretches.
     let stolen = knave.map_or(0, |source| source.stolen.get());
     assert!(stolen > 10_000_000, "{stolen} ns of knave");
 }
@@ -118,8 +118,8 @@ fn compiled(source: &str, dir: &Path) -> Option<(Installation, PathBuf)> {
     }
 }
 
-/// `mpirun -n 2` with these words before the program. Its files are in `dir`: elsewhere those of two
-/// jobs have the same names if their launchers have the same number in two namespaces.
+/// `mpirun -n 2` with these words before the program. Its files are in `dir`: elsewhere, the files
+/// of two jobs would have the same names if their launchers had the same PID in two namespaces.
 fn launcher(mpi: &Installation, dir: &Path, command: &mut Command) {
     mpi.prepare(command);
     for place in ["orte_tmpdir_base", "btl_vader_backing_directory"] {
@@ -286,7 +286,7 @@ fn a_watch_in_a_pid_namespace_leaves_living_ones_elsewhere_alone() {
     assert!(!directory.exists());
 }
 
-/// Root outside sees who lives in a PID namespace, and so what a killed one left there.
+/// Root outside sees which processes live in a PID namespace, and so what a killed one left there.
 #[test]
 fn what_was_left_in_a_pid_namespace_is_removed_from_outside_it() {
     if !PidNamespace::current().unwrap().is_initial() {
@@ -307,7 +307,7 @@ fn what_was_left_in_a_pid_namespace_is_removed_from_outside_it() {
     };
     let own = PidNamespace::current().unwrap().inode();
     let directory = loop {
-        // That of this process until it has made one.
+        // The namespace of this process until the child has made its own.
         let inside = fs::metadata(format!("/proc/{}/ns/pid_for_children", watch.id())).unwrap();
         // Process 1 there. Others may be left of an earlier namespace with the same inode.
         let prefix = format!("idlewave-watch-{}-1-", inside.ino());

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// 27 ranks in a cube on 9 nodes of 8 cores: uneven, and better ordered otherwise than in blocks.
+/// 27 ranks in a cube on 9 nodes of 8 cores: uneven, and there are better orders than blocks.
 const CUBE: &str = "--pattern halo -n 27 --nodes 9 --cores 8";
 /// Two leaf switches of four nodes each below one switch, a gigabyte per second everywhere.
 const TREE: &str = r#"
@@ -66,7 +66,7 @@ fn entries(dir: &Path) -> BTreeSet<String> {
     names.map(|n| n.into_string().unwrap()).collect()
 }
 
-/// What holds for every answer.
+/// Checks what holds for every answer.
 #[track_caller]
 fn sound(answer: &Value, ranks: usize) {
     let rows = answer["rows"].as_array().unwrap();
@@ -99,7 +99,7 @@ fn sound(answer: &Value, ranks: usize) {
         counts.values().max().copied(),
         best["ranks_per_node"].as_u64()
     );
-    // The loads are those of the same placement.
+    // The loads belong to the same placement.
     for node in answer["chosen"]["nodes"].as_array().unwrap() {
         for rank in node["ranks"].as_array().unwrap() {
             assert_eq!(node["name"], at[rank.as_u64().unwrap() as usize].as_str());
@@ -171,7 +171,7 @@ fn files_are_those_of_the_answer() {
     let at = nodes_of_ranks(&answer);
     let hosts: Vec<String> = read("slurm_hostfile").lines().map(str::to_owned).collect();
     assert_eq!(hosts, at);
-    // The node names are invented; the manuals of their readers tell which formats have comments.
+    // The node names are invented; the manuals of the launchers tell which formats have comments.
     let remark = "# nodes are called n1 to n9: replace them with your node names";
     for (name, line) in [
         ("rankfile", 0),
@@ -321,7 +321,7 @@ fn ranks_that_do_not_fit_into_memory_are_marked_and_not_taken() {
         best["ranks_per_node"].as_u64().unwrap()
     };
     assert_eq!(taken(&all), 4);
-    // Three of 1.5 GiB are more than 4 GiB.
+    // Three ranks of 1.5 GiB need more than 4 GiB.
     let options = format!("{options} --memory-per-rank 1536MiB");
     let few = json(&dir, &options);
     sound(&few, 4);
@@ -333,7 +333,7 @@ fn ranks_that_do_not_fit_into_memory_are_marked_and_not_taken() {
     }
     let shown = place(&dir, &options).stdout;
     assert!(shown.contains("\n!   4 ") && shown.contains("! does not fit into memory"));
-    // A placement that does not fit is neither advice to save nodes nor the default.
+    // A placement that does not fit is neither offered to save nodes nor used as the default.
     assert!(!shown.contains("4 per node on 1 node"), "{shown}");
     let unknown = place(&dir, &format!("{CUBE} --memory-per-rank 1GiB")).stdout;
     assert!(
@@ -350,8 +350,8 @@ fn a_thousand_nodes_are_placed() {
     let options = "--pattern halo -n 2048 --nodes 1024 --cores 4 --per-node 2,4 --steps 1";
     let answer = json(&dir, options);
     sound(&answer, 2_048);
-    // With so many messages, those that end shortly after each other end together, which the output
-    // says.
+    // With so many messages, those that would end shortly after each other end together. The output
+    // says so.
     let assumed = answer["assumed"].to_string();
     assert!(
         assumed.contains("less than 1 % left end early, together with others"),

@@ -1,5 +1,5 @@
-//! `idlewave place --scotch`: orders from Scotch's gmap are judged like others, and any failure of
-//! it is reported in one line, with nothing left behind.
+//! `idlewave place --scotch`: orders from Scotch's gmap are judged like others. Any failure of gmap
+//! is reported in one line, and nothing is left behind.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,8 +16,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// 27 ranks in a cube; by twelves on 3 nodes 12 12 3, by nines 9 9 9, which even nodes by twelves
-/// would be too.
+/// 27 ranks in a cube. With up to 12 ranks on each of 3 nodes they are 12, 12 and 3; with 9 they
+/// are 9, 9 and 9, as they would be with 12 if spread evenly.
 const CUBE: [&str; 8] = [
     "--pattern=halo",
     "-n27",
@@ -90,7 +90,7 @@ fn orders_of_another_program_stand_beside_the_searchs_own() {
     for line in &log {
         assert!(line.contains(" /dev/null -b0 threads=1"), "{line}");
     }
-    // On even nodes it is the cyclic order, which the search also has.
+    // On evenly filled nodes it is the cyclic order, which the search also tries.
     assert_eq!(by_scotch(&answer).len(), 1, "{answer}");
     let plain = json(&run(idlewave().arg("place").args(CUBE)));
     let rows = |answer: &Value| answer["rows"].as_array().unwrap().len();

@@ -183,7 +183,7 @@ fn what_cannot_be_read_is_named_with_the_next_step() {
     place(&dir, &directory, &[]).failed(4);
 }
 
-/// The million nodes of a line of 30 bytes took 4.7 GB, this fifth of them 0.9 GB.
+/// A line of 30 bytes with a million nodes once took 4.7 GB, and this fifth of them 0.9 GB.
 #[test]
 fn very_many_nodes_are_written_as_json_in_little_memory() {
     let dir = directory();

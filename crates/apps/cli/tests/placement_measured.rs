@@ -1,5 +1,5 @@
-//! The model of a shared network against nodes with slow links: the curve over simultaneous pairs,
-//! and the order of the numbers of ranks per node for a sort and for a halo exchange. The nodes are
+//! Compares the model of a shared network with nodes with slow links: the curve over simultaneous
+//! pairs, and the best number of ranks per node for a sort and for a halo exchange. The nodes are
 //! namespaces of this machine (tests/nodes/README.md), which is shared with others: each claim gets
 //! several attempts, and each attempt's results are printed.
 

@@ -310,7 +310,8 @@ fn a_fortran_program_is_recorded_as_one_in_c() {
 
 #[test]
 fn a_program_that_ends_badly_leaves_what_was_recorded_and_its_exit_code() {
-    // Mostly the launchers' own waiting, which two different launchers do concurrently.
+    // Most of the time goes into the launchers' own waiting, so two different launchers run
+    // concurrently.
     let (open, others): (Vec<_>, Vec<_>) = with_compilers()
         .into_iter()
         .partition(|mpi| mpi.name.starts_with("openmpi"));
@@ -499,9 +500,9 @@ fn a_ring_that_is_half_full_calls_the_recorder() {
     let program = dir.path().join("allreduce");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/bench/allreduce.c");
     mpi.compile_c(&source, &program).unwrap();
-    // A record per 100 us fills the ring in half the time between two looks of the recorder: if it
-    // were not called, every run would lose records. A busy machine may keep it from its CPU for
-    // longer than half a ring lasts.
+    // One record per 100 us fills the ring in half the time between two looks of the recorder:
+    // without the bell, every run would lose records. A busy machine may keep the recorder off its
+    // CPU for longer than half a ring lasts.
     let lossless = (0..5).any(|n| {
         let path = dir.path().join(format!("run{n}"));
         let mut command = record(&mpi, &path, &program, &["8000", "100"]);
@@ -509,7 +510,7 @@ fn a_ring_that_is_half_full_calls_the_recorder() {
         let run = open(&path);
         let losses = words(&run.manifest().losses);
         println!("{losses}");
-        // 200 belong to its warm-up.
+        // 200 belong to the program's warm-up.
         !losses.contains("no room") && of(&calls(&run), 0, "MPI_Allreduce") == 8_200
     });
     assert!(lossless);

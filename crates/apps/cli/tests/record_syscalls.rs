@@ -47,7 +47,7 @@ fn recorder(mpi: &Installation, options: &[&str], run: &Path, program: &[&Path])
     command
 }
 
-/// What one read of a file returns: the kernel gives a filter to the first read alone.
+/// What one read of a file returns: the kernel returns a filter only to the first read.
 fn first_read(file: &Path) -> String {
     let mut text = vec![0; 4096];
     let length = fs::File::open(file).and_then(|mut file| file.read(&mut text));
@@ -109,7 +109,7 @@ fn every_system_call_of_the_ranks_is_counted() {
         let sleep = row(&found, "nanosleep");
         assert_eq!(sleep["lengths"]["count"], SLEEPS, "{sleep}");
         let time = sleep["lengths"]["total"].as_u64().unwrap();
-        // Asleep for all that was asked for, so not on a CPU then.
+        // The thread slept for as long as it asked, so it was not on a CPU during that time.
         assert!(time >= SLEEPS * 1_000_000, "{sleep}");
         let asleep = time - sleep["on_cpu"].as_u64().unwrap();
         assert!(asleep >= SLEEPS * 1_000_000, "{sleep}");
@@ -118,7 +118,7 @@ fn every_system_call_of_the_ranks_is_counted() {
     let ppid = row(&all, "getppid");
     assert_eq!(ppid["lengths"]["count"], RANKS * GETPPID, "{ppid}");
 
-    // The same by way of trace-cmd's format.
+    // The same through trace-cmd's format.
     let (file, back) = (dir.path().join("all.trace.dat"), dir.path().join("back"));
     let mut command = idlewave();
     command

@@ -25,12 +25,12 @@ const CULPRIT_SECONDS: u32 = 6;
 /// How much later than the others a rank must arrive for its iteration to count as late because of
 /// the culprit.
 const LATE_NS: u64 = 500_000;
-/// The host may pause the machine in any of them, and others may take CPUs for longer than the
+/// The host may pause the machine in any attempt, and others may take CPUs for longer than the
 /// culprit.
 const ATTEMPTS: usize = 6;
 const ITERATIONS_NEEDED: usize = 20;
 
-/// Begin, arrival and end of every iteration of one rank, by its own clock.
+/// Start, arrival and end of every iteration of one rank, by its own clock.
 type Account = Vec<[u64; 3]>;
 
 fn account(prefix: &Path, rank: u32) -> Account {
@@ -62,9 +62,9 @@ struct Case<'a> {
 struct Outcome {
     /// Iterations that were late because of the culprit.
     iterations: usize,
-    /// Waits in them and the next ones, of all ranks on other CPUs together.
+    /// Waits in these and the next iterations, of all ranks on other CPUs together.
     waited: u64,
-    /// The part caused by the culprit, by its own clock.
+    /// The part of the waits caused by the culprit, by its own clock.
     expected: u64,
     /// The part of that charged to the culprit, on a rank that it struck.
     charged: u64,

@@ -14,8 +14,8 @@ use idlewave_simulate::goal::Action;
 use std::path::{Path, PathBuf};
 
 const ITERATIONS: u64 = 50;
-/// The error of each rank's end with every call as long as it was, and every message as quick as the
-/// others: what remains is how the schedule orders things.
+/// The error of each rank's end if every call lasts as long as it did, and all messages are equally
+/// quick. What remains is the order that the schedule gives.
 const TOLERANCE_PERCENT: f64 = 5.0;
 
 /// Records `ring` on this many ranks under an installation.
@@ -109,8 +109,8 @@ fn a_recorded_ring_is_played_again_as_it_was_and_extrapolated() {
             mpi.name
         );
         // An odd rank pauses for at least 3 ms, and all wait for it. Some kernels omit switches:
-        // what then seems to be taken from a pause is removed from it, which affects at most two of
-        // the fifty.
+        // what then seems to have been taken from a pause is removed from it. This affects at most
+        // two of the fifty.
         for (extrapolated, ranks) in found.extrapolated.iter().zip([2, 8]) {
             assert_eq!(extrapolated.quiet.ranks, ranks);
             assert!(
@@ -143,9 +143,9 @@ fn of_programs_recorded_on_several_numbers_of_ranks_the_smallest_predicts_the_ot
     let seen: serde_json::Value = serde_json::from_str(&like(&["--json"])).unwrap();
     assert_eq!(seen["scaled_by"], paths[1].to_str().unwrap());
     let rounds = 3.0 * seen["runs"][1]["costs"]["latency_ns"].as_f64().unwrap();
-    // Pauses of 3 ms, however many ranks share a CPU, and three rounds of messages at most. A loaded
-    // machine lengthens those measured on two ranks, of which the others are made; some of that is
-    // nobody's in any record.
+    // Pauses of 3 ms, however many ranks share a CPU, and three rounds of messages at most. A
+    // loaded machine lengthens the pauses measured on two ranks, from which the others are made; no
+    // record attributes some of that to anybody.
     let lengthened = seen["scaling"][1]["measured_step_ns"].as_f64().unwrap() - 2.99e6;
     let quiet = 2.88e6..3.6e6 + rounds + 0.05 * lengthened;
     for (row, (path, ranks)) in seen["scaling"]

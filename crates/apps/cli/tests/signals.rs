@@ -31,7 +31,7 @@ enum Moment {
 use Moment::{Analysis, Phase, Start};
 
 impl Moment {
-    /// Waits until then; false if the study, or its recording, ended before.
+    /// Waits until this moment; false if the study, or its recording, ended first.
     fn wait(self, child: &mut Child, bundle: &Path, signal: Signal) -> bool {
         let begin = Instant::now();
         loop {
@@ -82,7 +82,7 @@ fn rows(manifest: &Value, table: &str) -> u64 {
 fn ended_by(signal: Signal, moment: Moment, bundle: &Path) -> (Ended, bool) {
     let mut command = study_with(&["--duration=2s", "--work=100us"], bundle);
     if moment == Analysis {
-        // Long enough to be hit.
+        // The analysis must take long enough to be hit.
         command.env_remove("IDLEWAVE_EFFORT");
     }
     let mut child = command
@@ -120,7 +120,7 @@ const MOMENTS: [Moment; 6] = [
     Analysis,
 ];
 
-/// Every other one, starting with this; all of them if `IDLEWAVE_LONG` is set.
+/// Every other moment, starting with this one; all of them if `IDLEWAVE_LONG` is set.
 fn moments(first: usize) -> Vec<Moment> {
     match long() {
         true => MOMENTS.to_vec(),

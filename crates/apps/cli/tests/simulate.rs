@@ -87,7 +87,7 @@ fn every_option_reaches_the_model() {
     // More than the bytes on the NIC: 1023 * 7 at the receiver; the sender's own part is over when
     // the answer arrives.
     assert_eq!(finish(&["--overhead-per-byte", "7"]), 35_776 + 2 * 1_023);
-    // The answer's receive is posted once the message has been met, as before.
+    // As before, the answer's receive is posted once the message has been received.
     assert_eq!(finish(&["--rendezvous", "1023"]), 35_776);
     let seen = json(&simulated(
         &example(),
@@ -310,7 +310,7 @@ fn a_program_is_written_as_the_schedule_that_it_stands_for() {
     let again = json(&simulated(&file, &["--json"]));
     assert_eq!(again["finish_ns"], seen["finish_ns"]);
     assert_eq!(again["schedule"]["operations"], 24);
-    // Of 3 operations in each step 1 is required by 2, and those by the next one.
+    // Of the 3 operations in each step, 2 require the first, and the next step requires those.
     assert_eq!(again["schedule"]["dependencies"], 4 * 6);
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
     // Existing files stay, even the source itself; devices are written to.

@@ -1,5 +1,5 @@
-//! Links between nodes that carry little: what is measured over them, and how a calibration sees
-//! them. The nodes are namespaces of this machine, see tests/nodes/README.md.
+//! Slow links between nodes: what is measured over them, and how a calibration sees them. The nodes
+//! are namespaces of this machine, see tests/nodes/README.md.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +21,7 @@ fn on_links(rig: &str, script: &str, dir: &Path) -> Option<Output> {
     on_nodes(rig, script, &[("AGENT", &agent), ("DIR", dir)])
 }
 
-/// The devices that send 100 Mbit/s at most, as the kernel says.
+/// The devices that send at most 100 Mbit/s, according to the kernel.
 fn limited(dir: &Path) -> Vec<String> {
     let limits = std::fs::read_to_string(dir.join("limits")).unwrap();
     let limited = limits
@@ -74,8 +74,8 @@ fn nodes_below_different_leaves_share_the_uplink() {
     };
     let found: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let sizes = found["results"]["sizes"].as_array().unwrap();
-    // Both pairs are split by the spine. Each moves one message at a time, now in the one direction
-    // and now in the other: together no more than the two directions of the uplink.
+    // Both pairs are split by the spine. Each moves one message at a time, alternating between the
+    // two directions: together no more than the two directions of the uplink carry.
     let total = sizes.last().unwrap()["total_bandwidth"].as_f64().unwrap();
     assert!((0.0..25e6).contains(&total), "{total}");
     assert_eq!(limited(dir.path()), ["down1", "down2", "up1", "up2"]);
@@ -91,8 +91,8 @@ fn nodes_below_different_leaves_share_the_uplink() {
 const LINK: f64 = 12.5e6;
 const BUCKET: f64 = 6400.0;
 
-/// A calibration of a few seconds tells that pairs share their nodes' links, writes its files, and
-/// fits its samples again.
+/// A calibration of a few seconds reveals that pairs share their nodes' links. It writes its files,
+/// and its samples can be fitted again.
 #[test]
 fn pairs_of_two_nodes_get_their_share_of_a_slow_link() {
     let _turn = turn();
@@ -106,8 +106,8 @@ fn pairs_of_two_nodes_get_their_share_of_a_slow_link() {
     assert_eq!(out.status.code(), Some(0));
     let found: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let parameters = &found["calibration"]["parameters"];
-    // No pair by itself moved more than the link lets through, less what its bucket held. (Pairs do
-    // not start at one moment, and the times are those of each.)
+    // No single pair moved more than the link lets through plus what its bucket held. (Pairs do not
+    // start at one moment, and the times are those of each.)
     let points = found["samples"]["points"].as_array().unwrap();
     let streams = points.iter().filter(|p| {
         let probe = &p["probe"];
@@ -125,7 +125,7 @@ fn pairs_of_two_nodes_get_their_share_of_a_slow_link() {
         }
     }
     assert!(samples > 0);
-    // What is fitted to them may be off on a busy machine, which is said then.
+    // The fit may be off on a busy machine; a warning then says so.
     let warnings = found["calibration"]["warnings"].as_array().unwrap();
     let misfit = |w: &serde_json::Value| {
         w.as_str()
@@ -137,7 +137,7 @@ fn pairs_of_two_nodes_get_their_share_of_a_slow_link() {
             &parameters["adapter"]["out"],
             &parameters["outside"]["bandwidth"],
         ] {
-            // What fits into the bucket is faster than the link.
+            // Messages that fit into the bucket are faster than the link.
             let known = fitted["origin"] != "assumed";
             assert!(!known || fitted["low"].as_f64().unwrap() < LINK, "{fitted}");
         }

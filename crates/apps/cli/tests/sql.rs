@@ -21,7 +21,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// A command that executes the page; `None`, and a line that says so, where DuckDB is missing.
+/// A command that executes the page. `None` if DuckDB is missing, which it reports.
 fn page(options: &[&str]) -> Option<Command> {
     let python = root().join("target/test-sql/bin/python");
     if !python.exists() {
@@ -71,7 +71,7 @@ impl Answers {
     }
 }
 
-/// What `explain --json` with these options says of a run.
+/// What `explain --json` with these options says about a run.
 fn explained(run_dir: &Path, options: &[&str]) -> Value {
     let ended = run(idlewave()
         .arg("explain")
@@ -155,7 +155,7 @@ fn check_latency(answers: &Answers, latency: &Value) {
         for (what, field) in [("a wake-up", "woken"), ("a preemption", "preempted")] {
             let lengths = &thread[field];
             if whole(&lengths["count"]) > 0 {
-                // In half nanoseconds. Medians of many lengths are those of bins.
+                // In half nanoseconds. With many lengths, medians are those of histogram bins.
                 let exact = whole(&lengths["count"]) <= 1024;
                 let median = exact.then(|| nanos(&lengths["median"], "value", 2.0));
                 let row = (whole(&lengths["count"]), median, whole(&lengths["longest"]));
@@ -197,7 +197,7 @@ fn check_matrix(answers: &Answers, matrix: &Value) {
     let mut found = BTreeMap::new();
     for row in answers.rows(9) {
         for (column, time) in row.as_object().unwrap() {
-            // The other columns have names that are no numbers.
+            // The names of the other columns are not numbers.
             if let (Ok(cpu), false) = (column.parse::<u64>(), time.is_null()) {
                 found.insert((whole(&row["pid"]), cpu), nanos(row, column, 1e6));
             }
@@ -213,7 +213,8 @@ fn check_matrix(answers: &Answers, matrix: &Value) {
     assert_same(&found, &expected);
 }
 
-/// Question 8: the longest waits are for the rank that the answer calls the last, and as long.
+/// Question 8: the longest waits are for the rank that the answer calls the last, and match in
+/// length.
 #[track_caller]
 fn check_last(answers: &Answers, run_dir: &Path) {
     let run = RunReader::open(run_dir).unwrap();
@@ -228,7 +229,7 @@ fn check_last(answers: &Answers, run_dir: &Path) {
     run.for_each::<Waits>(|wait| {
         let call = &calls[usize::try_from(wait.call).unwrap()];
         let name = names[&call.operation].clone();
-        // In a broadcast, not all wait for all.
+        // In a broadcast, ranks do not all wait for each other.
         if wait.kind == WaitKind::Collective && name != "MPI_Bcast" {
             let key = (name, u64::from(wait.culprit.get()));
             let (times, longest) = expected.entry(key).or_default();
@@ -244,7 +245,7 @@ fn check_last(answers: &Answers, run_dir: &Path) {
         |r| whole(&r["times"]),
     );
     for (key, (times, longest)) in &expected {
-        // Where ranks arrive together, nobody waits.
+        // If ranks arrive together, nobody waits.
         assert!(*times <= found[key], "{key:?}");
         let row = rows
             .iter()
@@ -339,7 +340,7 @@ fn the_same_questions_about_a_study_get_the_numbers_of_explain() {
     if !manifest.contains(r#""mode": "tracefs""#) {
         return skip("the kernel was not traced: root's rights are missing");
     }
-    // The study takes the place of every run but the one of an MPI program.
+    // The study stands in for every run except that of an MPI program.
     let dir = runs();
     for name in ["lockstep", "site"] {
         fs::remove_dir_all(dir.path().join(name)).unwrap();

@@ -40,7 +40,7 @@ fn harmless(ended: &Ended) {
     );
 }
 
-/// A copy of a run in a directory and of a host with hostile names.
+/// A copy of a run, with hostile names for its directory and its host.
 fn hostile_run(run: &Path, dir: &Path) -> PathBuf {
     let path = dir.join(HOSTILE);
     copy(run, &path);
@@ -117,7 +117,7 @@ fn json_with_hidden_characters_stays_json_with_the_same_meaning() {
         !ended.stdout.contains(|c| is_hidden(c) && c != '\n'),
         "{ended:?}"
     );
-    // The model itself too, which is for programs.
+    // The model itself, which is for programs, keeps the text too.
     let ended = run(idlewave().arg("fit").arg(&path).args(["-o", "-"]));
     ended.succeeded();
     let model: toml::Value = toml::from_str(&ended.stdout).unwrap();
@@ -267,7 +267,7 @@ fn on_terminal(columns: u16, command: &mut Command) -> String {
     String::from_utf8(bytes).unwrap().replace("\r\n", "\n")
 }
 
-/// Uses a separate run: one that another test reads is busy.
+/// Uses a separate run: one that another test is reading is busy.
 fn explain(dir: &Path) -> Command {
     let run = dir.join("run");
     if !run.exists() {
@@ -305,7 +305,7 @@ fn the_summary_is_as_wide_as_the_terminal_and_says_what_it_leaves_out() {
         assert!(columns > 40 || left_out, "{columns} columns:\n{text}");
         assert!(columns < 80 || !left_out, "{columns} columns:\n{text}");
     }
-    // Otherwise the variable sets it.
+    // Without a terminal, the variable sets the width.
     for (variable, widths) in [
         (None, 70..=80),
         (Some("50"), 45..=50),
@@ -359,7 +359,7 @@ fn wrong_plurals(text: &str) -> Vec<String> {
         "operations",
         "neighbours",
     ];
-    // Only the text of markup.
+    // Drop the brackets of markup.
     let text = text.replace(['<', '>', '\n'], " ");
     let words: Vec<&str> = text.split_whitespace().collect();
     let two = words

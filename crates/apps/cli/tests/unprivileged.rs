@@ -1,5 +1,4 @@
-//! An unprivileged user gets a study all the same, and is told what is missing and what would allow
-//! it.
+//! An unprivileged user still gets a study, and is told what is missing and what would allow it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -119,7 +118,7 @@ fn without_rights_the_study_says_exactly_what_is_missing_and_what_would_allow_it
         allow.contains("sudo") || allow.contains("docker"),
         "{allow}"
     );
-    // Own switches are missing if and only if perf is refused.
+    // The process's own switches are missing if and only if perf is refused.
     let refused = missing
         .iter()
         .any(|m| m["what"].as_str().unwrap().contains("off their CPU"));

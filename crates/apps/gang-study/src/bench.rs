@@ -69,12 +69,12 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// From the first beginning to the last end of work.
+    /// From when the first program starts its work to when the last one ends it.
     pub fn makespan(&self) -> Nanos {
         self.since_begin(|program| program.end)
     }
 
-    /// From the first beginning of work to the end of the last command.
+    /// From the first start of work to the end of the last command.
     pub fn until_over(&self) -> Nanos {
         self.since_begin(|program| program.over)
     }
@@ -120,7 +120,7 @@ impl Bench {
     pub fn run(&self, case: &Case, number: u64, stop: &Stop) -> Result<Trial, TrialError> {
         let ran = self.run_whole(case, number, stop);
         // A signal to the study's process group also stops its programs and its service: what they
-        // do then is no failure.
+        // do then is not a failure.
         ran.map_err(|error| match stop.is_requested() {
             true => TrialError::Interrupted,
             false => error,

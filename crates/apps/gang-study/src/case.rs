@@ -56,7 +56,7 @@ pub struct Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compares {
-    /// The time until the work of all has ended, over the time one after the other: each program
+    /// The time until all have ended their work, over the time one after the other: each program
     /// until its command has ended, the last one until its work has.
     BackToBack,
     /// The time of the first program's work, over its time alone.

@@ -189,7 +189,8 @@ fn start(
 }
 
 /// Stops the gang that is active in this turn, drains the network, and lets the other one go on.
-/// CLOCK_MONOTONIC nanoseconds before, after draining, after the change of contexts, and at the end.
+/// Returns CLOCK_MONOTONIC nanoseconds before, after draining, after the change of contexts, and at
+/// the end.
 fn switch(device: &Device<Option<Udp>>, turn: u32) -> Result<[u64; 4], TrialError> {
     let active = turn % GANGS;
     let begin = monotonic_ns();

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a study failed. Fits "failed to ...".
+/// Why a study failed. Completes the phrase "failed to ...".
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
     /// A file operation failed.

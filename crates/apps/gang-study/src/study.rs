@@ -16,14 +16,14 @@ use std::collections::BTreeMap;
 /// Ends of gaps within this time belong to one thaw.
 const ONE_THAW: u64 = 5_000_000;
 
-/// A number over the repeats: median, least, most.
+/// A number over the repeats: median, minimum, maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// The median.
     pub median: f64,
-    /// The least.
+    /// The minimum.
     pub least: f64,
-    /// The most.
+    /// The maximum.
     pub most: f64,
     /// The number of values.
     pub n: usize,
@@ -198,7 +198,7 @@ fn alone<'a>(
     repeat.get(&at?)
 }
 
-/// A case, the one at `at`, against its programs alone. `None` if no repeat has both.
+/// Compares the case at `at` with its programs alone. `None` if no repeat has both.
 fn row(
     compares: Compares,
     case: &Case,
@@ -326,7 +326,7 @@ fn skews(ranks: &[RankSteps], least: u64) -> Vec<u64> {
         let mut seen: Vec<usize> = group.iter().map(|(_, rank)| *rank).collect();
         seen.sort_unstable();
         seen.dedup();
-        // A gap that not all ranks had was no thaw; two gaps of one rank cannot be told apart.
+        // A gap that not all ranks had was not a thaw; two gaps of one rank cannot be told apart.
         if seen.len() == ranks.len() && group.len() == ranks.len() {
             skews.push(group[group.len() - 1].0 - first);
         }

@@ -18,8 +18,8 @@ use std::time::Duration;
 /// The number of questions to a leader in a row, of which the quickest counts: the first ones may
 /// have to open a connection.
 const QUESTIONS: u32 = 16;
-/// The number of rows of questions, and the least time between two: longer than a slice of the
-/// scheduler, in case a rank loses the CPU during one row.
+/// The number of series of questions, and the minimum time between two: longer than a scheduler
+/// slice, in case a rank loses the CPU during one series.
 const ROWS: u32 = 3;
 const BREAK: Duration = Duration::from_millis(5);
 /// How rarely an idle rank checks whether all are done: it may share its CPU with a rank that is
@@ -197,7 +197,7 @@ fn ask<F: Fabric>(
     let (mut question, mut buffer) = (vec![0; 8], Vec::new());
     let mut quickest: Option<Exchange> = None;
     for _ in 0..QUESTIONS {
-        // Posted beforehand, so that posting takes no time of the round trip.
+        // Post the receive beforehand, so that the round trip does not include it.
         let receiving = fabric.start_receive(Some(leader), TAG, 8, buffer)?;
         let sent_ns = monotonic_ns();
         let sending = fabric.start_send(leader, TAG, question)?;

@@ -70,7 +70,7 @@ impl Default for Counted {
 pub struct RankSteps {
     /// When it began its first step.
     pub begin: u64,
-    /// When it had ended its last step.
+    /// When it ended its last step.
     pub end: u64,
     /// CPU time that its thread used in between.
     pub cpu: u64,
@@ -269,7 +269,7 @@ mod tests {
         for rank in &found.ranks {
             assert!(rank.begin >= opened);
             assert_eq!(rank.gaps.len() as u64 + rank.lost_gaps, 200);
-            // One after the other, from the beginning to the end.
+            // One after the other, from start to end.
             assert_eq!((rank.gaps[0].0, rank.gaps[199].1), (rank.begin, rank.end));
             assert!(rank.gaps.windows(2).all(|two| two[0].1 == two[1].0));
         }

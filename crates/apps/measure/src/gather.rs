@@ -10,7 +10,7 @@ const PIECE: usize = 65_536;
 const TAG: Tag = Tag(200);
 const ROOT: Rank = Rank::new(0);
 
-/// Distributes whether all is well on rank 0.
+/// Tells all ranks whether all is well on rank 0.
 pub fn agree<F: Fabric>(fabric: &mut F, well: bool) -> Result<bool, FabricError> {
     Ok(from_root(fabric, [u64::from(well)])? == [1])
 }
@@ -136,7 +136,7 @@ mod tests {
                                 .eq((0..from * 70_000).map(|i| i * 3 + from))
                         );
                     }
-                    // Lengths that fill a word, that do not, and none.
+                    // A length that fills a word, lengths that do not, and no value.
                     let own = (rank != 1).then(|| "x".repeat(6 + rank as usize));
                     let all = values_to_root(&mut fabric, own.as_ref()).expect("all live");
                     if rank == 0 {

@@ -71,8 +71,8 @@ fn between_processes<F: Fabric>(
     let done = with_cpu(cpu_of(cpus, local), |cpu| {
         rank(&mut fabric, options, cpu, carrier, stop, &shown)
     });
-    // Refusals and recording errors are agreed upon, and all ranks end cleanly. The other ranks do
-    // not know about this one.
+    // All ranks agree on refusals and recording errors, and end cleanly. The other ranks do not
+    // know about this error.
     if let Err(error @ (MeasureError::Workload(_) | MeasureError::Fabric(_))) = &done {
         shown.note(&error.to_string());
         fabric.fail();

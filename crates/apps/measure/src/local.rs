@@ -29,8 +29,8 @@ pub struct CpuFindings {
     pub cpu: Cpu,
     /// The number of detours or quanta.
     pub count: u64,
-    /// Those that were not kept, which none of the lengths below include; the share of the time
-    /// includes them for detours.
+    /// Those that were not kept. None of the lengths below include them; for detours, the share of
+    /// the time does.
     pub not_kept: u64,
     /// Median length, nanoseconds; `None` without any.
     pub median: Option<Estimate>,
@@ -63,7 +63,7 @@ struct Records {
     not_kept: u64,
 }
 
-/// Keeps the lengths of all records, with their beginnings, in counts.
+/// Keeps the lengths of all records, with their starts, in counts.
 struct Kept<'a> {
     by_cpu: BTreeMap<Cpu, Records>,
     duration: Duration,

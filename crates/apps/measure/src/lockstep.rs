@@ -1,4 +1,4 @@
-//! Lockstep runs over one or several numbers of ranks.
+//! Lockstep runs with one or several rank counts.
 
 use crate::bundle::Bundle;
 use crate::clocks::Clocks;
@@ -35,9 +35,9 @@ pub struct LockstepOutcome {
     pub bytes: u64,
     /// The requested computation.
     pub work: Nanos,
-    /// The kind of scaling, if it is a series over numbers of ranks.
+    /// The kind of scaling, if it is a series over rank counts.
     pub scaling: Option<Scaling>,
-    /// One per number of ranks.
+    /// One per rank count.
     pub series: Vec<SeriesFindings>,
     /// Whether the ranks were on several nodes. Their clocks are compared by messages; if that is
     /// too coarse, the exchange is the shortest wait of an iteration (see
@@ -94,8 +94,8 @@ impl Request {
     }
 }
 
-/// The number of Fibonacci steps that take `time` at the CPU's fastest. Rank 0 determines it for
-/// all, so the work is the same everywhere.
+/// The number of Fibonacci steps that take `time` at the CPU's highest speed. Rank 0 determines it
+/// for all, so the work is the same everywhere.
 fn work_steps<F: Fabric>(
     fabric: &mut F,
     calibration: &Calibration,
@@ -133,7 +133,7 @@ fn plan(options: &MeasureOptions, pattern: Pattern, steps: u64, number: u32) -> 
     }
 }
 
-/// The records of the first `number` ranks, on the clock of the first node; `None` on other ranks
+/// The records of the first `number` ranks, on the clock of the first node; `None` on ranks other
 /// than rank 0.
 fn gathered<F: Fabric>(
     fabric: &mut F,

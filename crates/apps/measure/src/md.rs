@@ -49,7 +49,7 @@ pub struct MdOutcome {
     pub jitter: Option<JitterFindings>,
 }
 
-/// The record of one rank: the beginnings of step, exchange, list and forces, in nanoseconds of its
+/// The record of one rank: the starts of step, exchange, list and forces, in nanoseconds of its
 /// node's CLOCK_MONOTONIC, and the end in the last row. On rank 0, after correction, on the first
 /// node's clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use idlewave_workloads::md::{cells_for, particles_in};
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// The least and the most time of one series.
+/// The minimum and maximum time of one series.
 const DURATION: [Nanos; 2] = [Nanos::from_millis(100), Nanos::from_secs(3_600)];
-/// The least and the most computation of one iteration.
+/// The minimum and maximum computation of one iteration.
 const WORK: [Nanos; 2] = [Nanos::from_micros(1), Nanos::from_secs(1)];
 /// The most ranks; more do not belong on one node.
 const MOST_RANKS: u32 = 4_096;
@@ -95,9 +95,9 @@ pub struct MeasureOptions {
     pub duration: Nanos,
     /// Computation of one iteration.
     pub work: Nanos,
-    /// Numbers of ranks; empty for all available.
+    /// Rank counts; empty for all available ranks.
     pub ranks: Vec<u32>,
-    /// A series over numbers of ranks.
+    /// A series over rank counts.
     pub scaling: Option<Scaling>,
     /// CPUs; `None` for all allowed ones.
     pub cpus: Option<CpuSet>,
@@ -181,7 +181,7 @@ impl MeasureOptions {
         }
     }
 
-    /// Numbers of ranks to measure, out of `size` ranks.
+    /// Rank counts to measure, out of `size` ranks.
     ///
     /// # Errors
     /// There are fewer ranks.

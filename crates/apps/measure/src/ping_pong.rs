@@ -13,7 +13,7 @@ use serde::Serialize;
 const TAG: Tag = Tag(300);
 /// Rounds before the measurement, which also show how many fit into the time.
 const WARM_UP: u64 = 10;
-/// The least and the most rounds of one length.
+/// The minimum and maximum rounds of one length.
 const ROUNDS: [u64; 2] = [20, 20_000];
 
 /// Findings for one message length.

@@ -30,7 +30,7 @@ const MOST_REPEATS: u32 = 100;
 pub struct PlacementOptions {
     /// The benchmark.
     pub benchmark: Benchmark,
-    /// Numbers of ranks; empty for the powers of two from 2.
+    /// Rank counts; empty for the powers of two from 2.
     pub ranks: Vec<u32>,
     /// Runs of each layout, from 1.
     pub repeats: u32,
@@ -69,7 +69,7 @@ pub struct PlacedRuns {
 }
 
 impl PlacedRuns {
-    /// Median, least and most of one part of all runs, in seconds; `None` without runs.
+    /// Median, minimum and maximum of one part of all runs, in seconds; `None` without runs.
     pub fn estimate(&self, of: impl Fn(&PlacedRun) -> f64) -> Option<Estimate> {
         let values: Vec<f64> = self.runs.iter().map(of).collect();
         Some(Estimate {
@@ -132,8 +132,8 @@ impl PlacementOptions {
     }
 }
 
-/// Every even layout of these numbers of ranks: k ranks on each of ranks / k nodes, the first
-/// suitable ones of the job.
+/// Every even layout of these rank counts: k ranks on each of ranks / k nodes, the first suitable
+/// ones of the job.
 fn layouts(nodes: &Nodes, numbers: &[u32]) -> Vec<Layout> {
     let of_node: Vec<Vec<Rank>> = (0..nodes.count())
         .map(|node| nodes.ranks_of(NodeId::new(node)).collect())

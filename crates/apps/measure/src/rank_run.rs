@@ -20,7 +20,7 @@ pub const THRESHOLD: Nanos = Nanos::from_micros(1);
 pub struct RankPlan {
     /// How the ranks meet.
     pub pattern: Pattern,
-    /// Fibonacci steps of one iteration, and the time they take at the fastest.
+    /// Fibonacci steps of one iteration, and the time they take at the CPU's highest speed.
     pub steps: u64,
     /// See `steps`.
     pub work: Nanos,

@@ -70,7 +70,7 @@ pub fn warm_up_of(records: &[RankRecord]) -> (WarmUp, usize) {
             _ => {}
         }
     }
-    // A run that never settled has no distinct beginning.
+    // A run that never settled has no distinct warm-up.
     if worst.settled_after.is_none() {
         skip = 0;
     }

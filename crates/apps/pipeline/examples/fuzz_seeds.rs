@@ -1,4 +1,5 @@
-//! Writes the seed corpora of all fuzz targets: `cargo run -p idlewave-pipeline --example fuzz_seeds`.
+//! Writes the seed corpora of all fuzz targets:
+//! `cargo run -p idlewave-pipeline --example fuzz_seeds`.
 
 use idlewave_ftrace::testing::{PageWriter, Payload, format_text, header_page_text, pages};
 use idlewave_run::spill::{Block, RecordKind, SpillWriter};
@@ -25,7 +26,7 @@ fn main() -> io::Result<()> {
     lookout_seeds(&corpus.join("lookout"))
 }
 
-/// Two ranks that wait for each other, as a node tells of them in two looks, and what it is asked.
+/// Two ranks that wait for each other, as a node reports them in two looks, and the requests to it.
 fn lookout_seeds(dir: &Path) -> io::Result<()> {
     let rank = |rank: u32| {
         format!(

@@ -1,4 +1,4 @@
-//! From a recorded bundle to its findings.
+//! Turns a recorded bundle into findings.
 
 use crate::{Effort, PipelineError};
 use idlewave_explain::advice::advise;
@@ -25,14 +25,14 @@ pub struct Analysis {
     pub run: RunReader,
     /// Its findings; they are in the bundle too, unless it cannot be written.
     pub findings: Findings,
-    /// Its late steps, if they could not be written into it.
+    /// Its late steps, if they could not be written into the bundle.
     pub unwritten: Option<LateSteps>,
 }
 
-/// A bundle with the findings that are in it; explains it first if that has not been done.
+/// A bundle with the findings in it; explains the bundle first if that has not been done.
 ///
 /// # Errors
-/// As [`analyse`].
+/// As for [`analyse`].
 pub fn explained(
     path: &Path,
     effort: Effort,
@@ -50,8 +50,9 @@ pub fn explained(
     }
 }
 
-/// Explains a bundle from its own data alone, and writes findings and late steps into it. The same bundle
-/// gives the same bytes. One whose writer was killed is made whole first. Findings made with less than the usual `effort` say so.
+/// Explains a bundle from its own data alone, and writes findings and late steps into it. The same
+/// bundle gives the same bytes. A bundle whose writer was killed is completed first. Findings made
+/// with less than the usual `effort` say so.
 ///
 /// # Errors
 /// No bundle, damage, a newer schema, another process at work on it, or `stop` became true.
@@ -84,7 +85,7 @@ pub fn analyse_locked(
         program,
         evidence,
     } = explain(&run, stop)?;
-    // A simulated run is an answer of the simulation itself, and no machine that could be advised.
+    // A simulated run is itself a prediction, and there is no machine to give advice on.
     if run.manifest().simulated.is_none() {
         progress.part("predicting a million ranks");
         add_prediction(&run, &mut findings, effort, stop, progress)?;

@@ -1,7 +1,7 @@
 //! The folder of files beside a page: `report_files` beside `report.html`.
 //!
-//! Names of files carry the key of their run, so a page never reads those of another one, and the old
-//! page keeps its own until the new one is there.
+//! File names carry the key of their run. So a page never reads the files of another run, and the
+//! old page keeps its own files until the new page is there.
 
 use idlewave_sys::files;
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// For a page at this path. The script of the page makes the same name of its own.
+    /// For a page at this path. The script of the page derives the same name from its own.
     pub(crate) fn of(page: &Path) -> Self {
         let stem = page.file_stem().and_then(OsStr::to_str);
         Self {
@@ -43,14 +43,14 @@ impl Beside {
         let is_old = |name: &str| is_ours(name) && !self.written.iter().any(|(n, _)| n == name);
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             if entry.file_name().to_str().is_some_and(is_old) {
-                // What stays takes space and does no harm.
+                // What stays takes space but does no harm.
                 let _ = fs::remove_file(entry.path());
             }
         }
         self.remove_if_empty();
     }
 
-    /// Removes what was written, for a page that is not there.
+    /// Removes what was written, for a page that could not be written.
     pub(crate) fn discard(self) {
         for (name, _) in self.written.iter().filter(|(_, was_there)| !was_there) {
             let _ = fs::remove_file(self.folder.join(name));
@@ -59,12 +59,12 @@ impl Beside {
     }
 
     fn remove_if_empty(&self) {
-        // It fails if there is anything in it.
+        // This fails if the folder is not empty.
         let _ = fs::remove_dir(&self.folder);
     }
 }
 
-/// Whether a file has a name as pages give them: `0123abcd-00012.js`.
+/// Whether a file has a name of the form that pages use: `0123abcd-00012.js`.
 fn is_ours(name: &str) -> bool {
     let Some((key, number)) = name.strip_suffix(".js").and_then(|n| n.split_once('-')) else {
         return false;

@@ -9,7 +9,7 @@ use idlewave_session::{COPY_AGAIN, SessionError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PipelineError {
-    /// The run could not be recorded, opened, or made whole.
+    /// The run could not be recorded, opened or completed.
     #[error(transparent)]
     Session(#[from] SessionError),
     /// It could not be explained.

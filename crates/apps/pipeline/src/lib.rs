@@ -1,8 +1,9 @@
 //! From a recorded run to what users see: findings, prediction, summary and page.
 //!
-//! Everything here reads the bundle alone, so that doing it again gives the same bytes. [`analyse`] explains a run and predicts from it;
-//! [`summary`], [`calls`] and [`write_report`] show what came out, and [`render`] does both for `report`.
-//! [`view`] lists everything of one kind, whether or not it delayed anybody, and [`versus`] compares two runs.
+//! Everything here reads only the bundle, so that doing it again gives the same bytes. [`analyse`]
+//! explains a run and predicts from it; [`summary`], [`calls`] and [`write_report`] show what came
+//! out, and [`render`] does both for `report`. [`view`] lists everything of one kind, whether or
+//! not it delayed anybody, and [`versus`] compares two runs.
 
 mod analyse;
 mod beside;

@@ -21,11 +21,12 @@ pub fn calls(analysis: &Analysis) -> String {
     render_calls(&analysis.findings)
 }
 
-/// Writes the page of a bundle to `output`, or to `report.html` in the bundle; explains it first if that has
-/// not been done. The events of a large run go into a folder beside the page. Returns where the page is.
+/// Writes the page of a bundle to `output`, or to `report.html` in the bundle; explains the bundle
+/// first if that has not been done. The events of a large run go into a folder beside the page.
+/// Returns where the page is.
 ///
 /// # Errors
-/// As [`analyse`], or the page cannot be written.
+/// As for [`analyse`], or the page cannot be written.
 pub fn render(
     path: &Path,
     output: Option<&Path>,
@@ -38,14 +39,14 @@ pub fn render(
     let Some(target) = output else {
         return write_report(&analysis, path);
     };
-    // A link stays, and what it leads to is replaced; the folder is beside that.
+    // Replace the target of a link, not the link itself; the folder is beside the target.
     let place = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
     write_page(&analysis, &place, replace)?;
     Ok(target.to_owned())
 }
 
-/// Writes the page into the bundle and returns where it is: readers see the old page or the new one. The events of a large
-/// run go into the folder `report_files` beside it.
+/// Writes the page into the bundle and returns where it is. Readers see either the old page or the
+/// new one. The events of a large run go into the folder `report_files` beside it.
 ///
 /// # Errors
 /// It cannot be written.
@@ -72,7 +73,7 @@ fn write_page(
         put.as_mut().map(|put| put as PutFile<'_>),
     )
     .map_err(|error| match error {
-        // Its files are a part of the page.
+        // The files are part of the page.
         ReportError::File { source, .. } => SessionError::io("write", target)(source).into(),
         other => PipelineError::from(other),
     })
@@ -88,12 +89,13 @@ fn write_page(
     written
 }
 
-/// Whether there is something at this path that is no file, such as a pipe or a device.
+/// Whether there is something at this path that is not a file, such as a pipe or a device.
 fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|there| !there.is_file())
 }
 
-/// Writes a file that the user named, whole or not at all. What is no file is written into.
+/// Writes a file that the user named, completely or not at all. Anything that is not a file is
+/// written to directly.
 fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
     match is_special(target) {
         true => OpenOptions::new()

@@ -35,16 +35,17 @@ pub fn start(
 }
 
 /// Waits for the end of a command and passes signals on to it; the second termination signal kills
-/// it with all its descendants. `step` is called repeatedly: it waits for a while, until something
-/// happens that it handles, or until the descriptor it gets is readable because the command has
-/// ended. Signals wait for its return.
+/// it with all its descendants. `step` is called repeatedly. It waits for a while, until something
+/// happens that it handles, or until its descriptor becomes readable because the command has ended.
+/// Signals are passed on only after it returns.
 pub fn wait_for(
     mut child: Child,
     signals: &mut Signals,
     mut step: impl FnMut(BorrowedFd<'_>),
 ) -> ExitStatus {
     let pair = UnixStream::pair().ok();
-    // Closing it wakes the waiter. Without it, or without the thread, only the end is awaited.
+    // Closing `ring` wakes `step`. Without the pair or the thread, this only waits for the
+    // command's end.
     let ended = pair.map(|(end, ring)| (end, when_ended(child.id(), || drop(ring))));
     let mut killed = false;
     while let Some((end, _)) = ended
@@ -60,7 +61,7 @@ pub fn wait_for(
             }
         }
     }
-    // Someone else may have reaped it: then its exit status is unknown.
+    // Someone else may have reaped the child: then its exit status is unknown.
     child
         .wait()
         .unwrap_or_else(|_| ExitStatus::from_raw(1 << 8))
@@ -75,9 +76,9 @@ pub fn exit_code(status: ExitStatus) -> i32 {
 pub fn when_ended(pid: u32, ring: impl FnOnce() + Send + 'static) -> Receiver<()> {
     let (tell, told) = channel();
     let wait = move || {
-        // Where it is no child any more it has ended, too.
+        // If it is no longer a child, it has ended too.
         let _ = await_end(Pid::new(pid));
-        // Whoever does not listen any more needs no word.
+        // A receiver that is gone needs no message.
         let _ = tell.send(());
         ring();
     };

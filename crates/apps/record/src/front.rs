@@ -24,14 +24,14 @@ use std::process::{Child, ExitStatus};
 use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
-/// How often the rings are drained if none is half full before. Waking costs more than draining
-/// then: at 100 us per call a period of 50 ms took 0.23 % of two CPUs.
+/// The time between drains of the rings, unless one is half full earlier. Waking up then costs more
+/// than draining: at 100 us per call a period of 50 ms took 0.23 % of two CPUs.
 const PERIOD: Duration = Duration::from_millis(200);
 
 /// How long to wait silently for a program that was asked to end.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long a launcher that fetches bundles may be silent, and how long if the program was asked to
-/// end.
+/// How long a launcher that fetches bundles may be silent, normally and once the program was asked
+/// to end.
 const QUIET: Duration = Duration::from_secs(300);
 const HURRIED: Duration = Duration::from_secs(30);
 
@@ -77,8 +77,8 @@ pub struct Recorded {
 /// standard streams.
 ///
 /// # Errors
-/// Only what prevents the program's start. Later trouble is part of the result, as is the program's
-/// exit code.
+/// The program cannot be started. Later trouble is part of the result, as is the program's exit
+/// code.
 pub fn record(
     options: &RecordOptions,
     signals: &mut Signals,
@@ -117,14 +117,14 @@ pub fn record(
                 // This node is still recorded.
                 progress.note(&format!("idlewave: other nodes are not recorded: {error}"));
                 if let Some(nodes) = nodes.take() {
-                    // No bundle will be put there; failure to remove it does no harm.
+                    // No bundle will be put there; a failure to remove it is harmless.
                     let _ = nodes.forget();
                 }
             }
         }
     }
-    // With a shim the processes get it from there: launchers would pass it to nodes where none of
-    // it exists.
+    // With a shim, the processes get the environment from the shim: launchers would pass it to
+    // nodes where the files it names do not exist.
     let environment = if nodes.is_some() {
         Vec::new()
     } else {
@@ -225,8 +225,8 @@ fn after(
     }
     let never_started = never_started && recorded.trouble.is_none();
     if never_started {
-        // It holds nothing of the program, and the next attempt can use its path. What is left of
-        // it is not a run.
+        // The bundle holds nothing of the program, and the next attempt can use its path. Whatever
+        // is left of it is not a run.
         let _ = fs::remove_dir_all(&path);
     }
     recorded.never_started = never_started;
@@ -272,8 +272,8 @@ fn join(
     Ok(Joined::Merged(lock))
 }
 
-/// Drains the rings until the command has ended, whatever becomes of its children; passes signals
-/// on, of which the second termination signal kills it.
+/// Drains the rings until the command has ended, whatever becomes of its children. Passes signals
+/// on; the second termination signal kills the command.
 fn watch(
     mut child: Child,
     name: &OsStr,
@@ -288,7 +288,7 @@ fn watch(
     let ring = bell.clone();
     let ended = when_ended(child.id(), move || ring.ring());
     let (mut killed, mut told, mut first) = (false, false, None);
-    // Ends with the thread's message, or with the thread; then `wait` below waits.
+    // The loop ends with the thread's message, or with the thread; then `wait` below waits.
     while ended.try_recv() == Err(TryRecvError::Empty) {
         bell.wait(PERIOD);
         // Trouble is reported at the end; the program continues.
@@ -322,7 +322,7 @@ fn watch(
     }
 }
 
-/// Whether a process is one that the recorder knows, and not another one that reuses its PID.
+/// Whether this is a process that the recorder knows, and not another one that reuses its PID.
 fn writes_into(pid: u32, rings: &Path) -> bool {
     was_given(pid, DIRECTORY_VARIABLE, rings.as_os_str())
 }

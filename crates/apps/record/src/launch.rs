@@ -1,5 +1,5 @@
 //! Finds the program in the command line of a launcher, and builds the same command with something
-//! before it or in its place.
+//! before the program or in its place.
 
 use crate::launch_options::{Launcher, Output, Values, output_option, values};
 use std::ffi::{OsStr, OsString};
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 pub struct Launch {
     /// The launcher.
     pub launcher: Launcher,
-    /// The programs with their arguments: one, or several separated by `:`. In rising order, none
-    /// empty.
+    /// The programs with their arguments: one, or several separated by `:`. The ranges are
+    /// ascending, and none is empty.
     pub programs: Vec<Range<usize>>,
     /// Whether a program's position was guessed because of an unknown option before it.
     pub guessed: bool,
@@ -116,7 +116,7 @@ const PREFIXES: &str = "env timeout nice ionice taskset numactl stdbuf time sets
 /// `at` is the position of the program as given by the user.
 ///
 /// # Errors
-/// It is a launcher, but its program cannot be found.
+/// The command is a launcher's, but its program cannot be found.
 pub fn find_launch(
     command: &[OsString],
     at: Option<usize>,
@@ -276,9 +276,9 @@ fn find_program(
 /// environment.
 ///
 /// # Errors
-/// It is one of several.
+/// This process is one of several.
 pub fn refuse_inside(variable: impl Fn(&str) -> Option<String>) -> Result<(), LaunchError> {
-    // In a batch script of Slurm, where recordings are started, there is no step.
+    // A batch script of Slurm, where recordings are started, has no step.
     for (of, launcher, example) in [
         ("OMPI_COMM_WORLD_SIZE", "mpirun of Open MPI", "mpirun"),
         ("PMI_SIZE", "mpiexec of MPICH", "mpiexec"),
@@ -305,7 +305,7 @@ impl Launch {
         })
     }
 
-    /// The command with `other` in the place of each program and its arguments.
+    /// The command with each program and its arguments replaced by `other`.
     pub fn with_instead(&self, command: &[OsString], other: &[OsString]) -> Vec<OsString> {
         self.rewrite(command, |_, out| out.extend_from_slice(other))
     }

@@ -67,7 +67,7 @@ const SLURM_ONE: &str = "account acctg-freq accel-bind bb bbf bcast-exclude begi
     power prefer priority profile prolog qos relative reservation signal slurmd-debug sockets-per-node switches \
     task-epilog task-prolog thread-spec threads threads-per-core time time-min tmp tres-bind tres-per-task uid wait \
     wckey container-id extra";
-/// Those whose value, if any, is attached with `=`.
+/// Long options whose value, if any, is attached with `=`.
 const SLURM_NONE: &str = "bcast compress contiguous disable-status exact exclusive help hold immediate kill-on-bad-exit \
     label nice no-allocate no-kill overcommit overlap oversubscribe preserve-env propagate pty quiet quit-on-interrupt \
     reboot resv-ports send-libs spread-job test-only unbuffered usage use-min-nodes verbose version x11 external stepmgr";
@@ -76,7 +76,7 @@ fn lists(list: &str, name: &str) -> bool {
     list.split_whitespace().any(|known| known == name)
 }
 
-/// What follows the option `token`, which begins with `-`; `next` is the word behind it.
+/// What follows the option `token`, which begins with `-`; `next` is the word after it.
 pub(crate) fn values(launcher: Launcher, token: &str, next: Option<&str>) -> Values {
     match launcher {
         Launcher::OpenMpi => dashed(token, OPEN_MPI_ONE, OPEN_MPI_TWO, OPEN_MPI_NONE, "app"),
@@ -165,7 +165,7 @@ pub(crate) enum Output {
         /// Arguments after it.
         values: usize,
     },
-    /// Of several short options in one word, those without an effect on it.
+    /// The short options in a word that have no effect on the output.
     Rest(String),
 }
 
@@ -206,8 +206,7 @@ fn slurm_short_output(token: &str) -> Output {
             let values = usize::from(at + 1 == token.len());
             return match rest.as_str() {
                 "-" => Output::Whole { values },
-                // Its value is in the next word only if this one is used up: such words are not
-                // handled.
+                // If the word ends here, the value is in the next word; such words are not handled.
                 _ if values == 0 => Output::Rest(rest),
                 _ => Output::No,
             };

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A machine with the programs of a usual one, nothing else.
+/// A machine with the usual programs and nothing else.
 struct Usual;
 
 impl Programs for Usual {

@@ -2,7 +2,7 @@
 //! view.
 //!
 //! [`record`] is the command; [`NodeRecorder`] records the programs of one node into a bundle and
-//! knows nothing of who started them.
+//! does not know who started them.
 
 mod child;
 mod error;

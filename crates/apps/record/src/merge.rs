@@ -1,4 +1,5 @@
-//! Merges the bundles of several nodes: times on one clock, numbers of one run.
+//! Merges the bundles of several nodes into one run, with all times on one clock and a common
+//! numbering.
 //!
 //! Rows come node by node, in the order of the nodes' smallest ranks, each node's rows in their own
 //! order: every order within a rank or a CPU is kept, and one batch of one table is in memory at a
@@ -32,7 +33,7 @@ pub struct Front {
     /// Its command line.
     pub command: Vec<String>,
     /// Exit code of the launcher, or 128 plus the signal that ended it; `None` if the front died
-    /// before.
+    /// first.
     pub exit_code: Option<i32>,
     /// What it could not fetch.
     pub losses: Ledger,

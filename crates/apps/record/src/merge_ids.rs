@@ -1,18 +1,18 @@
-//! Converts the numbers that every node assigned to those of one run.
+//! Converts the numbers that each node assigned to those of the whole run.
 
 use idlewave_run::tables::*;
 use idlewave_run::{RunError, RunReader};
 use idlewave_units::NodeId;
 use std::collections::{BTreeMap, HashMap};
 
-/// The merged tables, and per node the new number of each old one.
+/// The merged tables, and for each node the map from old numbers to new ones.
 #[derive(Debug, Default)]
 pub(crate) struct Ids {
-    /// All sources, equal ones once.
+    /// All sources, without duplicates.
     pub sources: Sources,
-    /// All operations, equal names once.
+    /// All operations, each name once.
     pub operations: Operations,
-    /// All communicators, equal keys once.
+    /// All communicators, each key once.
     pub communicators: Communicators,
     source: Vec<HashMap<u32, u32>>,
     operation: Vec<HashMap<u32, u32>>,
@@ -100,7 +100,8 @@ impl Ids {
                     .push(Communicator { comm, ..row });
             }
             for (comm, rows) in own {
-                // All members know all members; if records were lost, the longest list is the best.
+                // Every member knows all members; if records were lost, the longest list is the
+                // best.
                 let best = members.entry(comm).or_default();
                 if rows.len() > best.len() {
                     *best = rows;

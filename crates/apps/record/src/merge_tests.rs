@@ -58,7 +58,7 @@ fn split(merged: &All, manifest: &Manifest, at: NodeId, offset: i64) -> All {
         r.posted_ns = back(r.posted_ns);
         (r.wait_ns, r.completed_ns) = (r.wait_ns.map(back), r.completed_ns.map(back));
     });
-    // Numbers of its own, dense, in the order of the merged ones.
+    // The node has its own numbers: dense, in the order of the merged ones.
     let number = |old: u32, used: &[u32]| used.iter().position(|&u| u == old).unwrap() as u32;
     let sources: Vec<u32> = merged
         .sources

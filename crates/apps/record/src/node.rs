@@ -1,5 +1,5 @@
 //! The recorder of one node: provides what programs need to write rings, drains these into a bundle
-//! beside the kernel's view, and finishes the bundle of the node. It knows nothing of launchers and
+//! beside the kernel's view, and finishes the node's bundle. It knows nothing about launchers or
 //! other nodes.
 
 use idlewave_capture::host::{allowed_cpus, read_host};
@@ -35,7 +35,7 @@ pub enum KernelTrace {
     Off,
     /// What took the CPUs.
     On,
-    /// And the system calls of the ranks.
+    /// Also the system calls of the ranks.
     WithSyscalls,
 }
 
@@ -188,13 +188,13 @@ impl NodeRecorder {
         self.view.note_program(process, name);
     }
 
-    /// The user ended the program with this signal, so the run is incomplete.
+    /// Notes that the user ended the program with this signal, so the run is incomplete.
     pub fn note_signal(&mut self, signal: i32) {
         self.signal.get_or_insert(signal);
     }
 
-    /// Wakes the caller of [`drain`](Self::drain): it rings when a ring is half full, and for new
-    /// threads and ranks.
+    /// The bell that wakes the caller of [`drain`](Self::drain). It rings when a ring is half full,
+    /// and for new threads and ranks.
     pub fn bell(&self) -> Bell {
         self.bell.clone()
     }
@@ -217,8 +217,8 @@ impl NodeRecorder {
         Ok(self.seen())
     }
 
-    /// Keeps the error that ends the recording, and notes it on disk, from where it is reported if
-    /// the end cannot be written either.
+    /// Keeps the error that ends the recording, and notes it on disk so that it is reported even if
+    /// the end cannot be written.
     fn note_trouble(&mut self, trouble: Option<SessionError>) {
         if let Some(trouble) = trouble {
             let _ = self.out.note(ended_after(self.begun.elapsed(), &trouble));
@@ -257,7 +257,7 @@ impl NodeRecorder {
             for thread in &new {
                 let (process, thread) = (thread.process, thread.thread);
                 let stat = fs::read_to_string(format!("/proc/{process}/task/{thread}/stat"));
-                // One that has ended is unknown.
+                // The priority of a thread that has ended is unknown.
                 let priority = stat.ok().as_deref().and_then(Priority::of_stat);
                 self.priorities.extend(priority.map(|of| (thread, of)));
             }
@@ -272,7 +272,7 @@ impl NodeRecorder {
         self.drain.processes()
     }
 
-    /// Removes everything: the program could not be started.
+    /// Removes everything, because the program could not be started.
     pub fn abandon(self) {
         let path = self.out.path().to_owned();
         drop(self);
@@ -280,8 +280,8 @@ impl NodeRecorder {
         let _ = fs::remove_dir_all(path);
     }
 
-    /// The programs have ended: empties the rings, ends the kernel's view, builds the tables. The
-    /// exit code is that of the command, if known.
+    /// Finishes once the programs have ended: empties the rings, ends the kernel's view, builds the
+    /// tables. The exit code is that of the command, if known.
     ///
     /// # Errors
     /// The tables cannot be written. Then the bundle is in state `recording`; `idlewave explain`
@@ -317,8 +317,8 @@ impl NodeRecorder {
         }
         let trouble = self.trouble.or(view_trouble);
         if trouble.is_some() {
-            // Before the tables, for which there may be no space; an earlier note stays on disk if
-            // this fails.
+            // Save before building the tables, for which there may be no space. If this fails, an
+            // earlier note stays on disk.
             let _ = out.save();
         }
         let gathered = gather_program(&mut out, &self.calibration).inspect_err(|error| {

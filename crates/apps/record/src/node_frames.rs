@@ -6,7 +6,7 @@
 //! stream; an empty one is the end. Within the stream a file is the length of its name (4 bytes,
 //! little endian), the name, its size (8 bytes), its bytes and their CRC-32. Every line has 1024
 //! bytes, including the newline, or ends the stream: launchers forward pieces of 1024 to 65536
-//! bytes, and lines that fit are not torn.
+//! bytes, and do not tear lines that fit.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -37,7 +37,7 @@ struct Lines<W: Write> {
 }
 
 impl<W: Write> Lines<W> {
-    /// Bytes that fit into the line with this number: base64 makes 4 characters of 3 bytes.
+    /// Bytes that fit into the line with this number: base64 turns 3 bytes into 4 characters.
     fn room(&self) -> usize {
         let head = MARK.len() + self.node.len() + 1 + digits(self.number) + 1 + 8 + 1;
         (LINE - 1 - head) / 4 * 3
@@ -281,7 +281,7 @@ impl Receiver {
     /// Files go below `directory`, which is created.
     ///
     /// # Errors
-    /// It cannot be created, or exists already.
+    /// The directory cannot be created, or exists already.
     pub fn new(directory: &Path) -> io::Result<Self> {
         fs::create_dir(directory)?;
         let files = Files {
@@ -338,7 +338,7 @@ pub struct Line {
 /// The line of a node within a line of the launcher's output, which may have a prefix.
 ///
 /// # Errors
-/// There is one, but it is damaged.
+/// The text has such a line, but it is damaged.
 pub fn parse(text: &str) -> io::Result<Option<Line>> {
     let Some(at) = text.find(MARK) else {
         return Ok(None);
@@ -348,7 +348,7 @@ pub fn parse(text: &str) -> io::Result<Option<Line>> {
     let mut field = || fields.next().ok_or_else(damaged);
     let (node, number, crc, data) = (field()?, field()?, field()?, field()?);
     let number: u64 = number.parse().map_err(|_| damaged())?;
-    // As text: to read it would take digits in either case.
+    // Compare as text: parsing would accept digits in either case.
     if !is_plain(node) || crc != format!("{:08x}", checksum(node, number, data)) {
         return Err(damaged());
     }

@@ -16,7 +16,7 @@ fn bundle(contents: &[Vec<u8>]) -> tempfile::TempDir {
     dir
 }
 
-/// Bytes that no compression makes fewer.
+/// Incompressible bytes.
 fn noise(count: usize) -> Vec<u8> {
     let next = |x: &u64| Some(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
     std::iter::successors(Some(1_u64), next)
@@ -91,7 +91,7 @@ proptest! {
                 let used = lines[at].trim_end().len();
                 let byte = byte.index(used);
                 bytes[byte] = match (how, bytes[byte]) {
-                    // Of a letter, the other case.
+                    // For a letter, the other case.
                     (2, byte) => byte ^ 0x20,
                     (_, b'A') => b'B',
                     _ => b'A',

@@ -23,7 +23,7 @@ pub struct Job {
     /// Nodes whose bundles the front has; they need not send them again.
     #[serde(default)]
     pub have: Vec<String>,
-    /// The only node that shall send now: if several send at once, some launchers tear lines.
+    /// The only node that should send now: if several send at once, some launchers tear lines.
     #[serde(default)]
     pub only: Option<String>,
     /// How often bundles have been requested.
@@ -80,7 +80,7 @@ impl Job {
     /// Creates the place for the nodes' bundles; the bundle itself must exist.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The place cannot be written.
     pub fn open_incoming(&self) -> std::io::Result<()> {
         files::create_directory(&self.incoming())?;
         files::replace(&self.incoming().join(TOKEN), self.id.as_bytes())

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 pub struct Held(File);
 
 impl Held {
-    /// The file, for a child that shall hold it as well.
+    /// The file, for a child that is to hold it as well.
     pub fn file(&self) -> &File {
         &self.0
     }
@@ -41,12 +41,12 @@ impl Place {
     /// Finds or creates the directory of `job` on this node.
     ///
     /// # Errors
-    /// No place for it, or a directory of that name that is not ours.
+    /// There is no place for it, or a directory of that name is not ours.
     pub fn open(job: &Job) -> io::Result<Self> {
         Self::open_for(&job.id)
     }
 
-    /// The same for a job known by its number only: 32 random hexadecimal digits.
+    /// The same for a job of which only the number is known: 32 random hexadecimal digits.
     ///
     /// # Errors
     /// As for [`open`](Self::open).
@@ -118,7 +118,7 @@ impl Place {
         }
     }
 
-    /// The recorder has ended: processes that come now are not recorded.
+    /// Notes that the recorder has ended: processes that start now are not recorded.
     ///
     /// # Errors
     /// It cannot be written.
@@ -131,9 +131,9 @@ impl Place {
         self.directory.join("over").exists()
     }
 
-    /// The program of the process that started the recorder has ended.
+    /// Notes that the program of the process that started the recorder has ended.
     pub fn release_leader(&self) {
-        // If it cannot be written, the recorder notices that the leader is gone.
+        // If the file cannot be written, the recorder notices that the leader is gone.
         let _ = files::replace(&self.directory.join("ended"), b"");
     }
 
@@ -147,8 +147,8 @@ impl Place {
         files::replace(&self.directory.join(name), bytes)
     }
 
-    /// The recorder runs: stores what programs need in their environment. Empty if it failed to
-    /// start.
+    /// Stores what programs need in their environment, now that the recorder runs. Empty if the
+    /// recorder failed to start.
     ///
     /// # Errors
     /// It cannot be written.
@@ -194,7 +194,7 @@ impl Place {
     /// Removes a process from the registered ones.
     pub fn unregister(&self, pid: u32) {
         if let Ok(owner) = Owner::of(pid) {
-            // Otherwise it counts as ended.
+            // If removal fails, the process counts as ended.
             let _ = fs::remove_file(self.pids().join(owner.name(REGISTERED, 0)));
         }
     }
@@ -213,15 +213,15 @@ impl Place {
             if owner.is_some_and(|owner| !owner.has_ended()) {
                 left = true;
             } else {
-                // Not checked again; failure to remove it does no harm.
+                // It is not checked again; a failure to remove it is harmless.
                 let _ = fs::remove_file(entry.path());
             }
         }
         left
     }
 
-    /// Whether a process was ever registered; to be called before
-    /// [`is_anybody_left`](Self::is_anybody_left) drops those that are gone.
+    /// Whether a process was ever registered; call it before
+    /// [`is_anybody_left`](Self::is_anybody_left), which drops those that are gone.
     pub fn has_anybody_come(&self) -> bool {
         fs::read_dir(self.pids()).is_ok_and(|mut entries| entries.next().is_some())
     }
@@ -241,7 +241,7 @@ const REGISTERED: &str = "process";
 /// How long an unfetched bundle is kept.
 const KEPT: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 
-/// The same without a bundle: by then its lock is held, or its process is gone.
+/// How long a directory without a bundle is kept: by then its lock is held, or its process is gone.
 const UNUSED: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Removes what killed processes left on this node long ago. Errors are ignored.
@@ -268,7 +268,8 @@ fn sweep(base: &Path) {
         let place = Place {
             directory: entry.path(),
         };
-        // Held during the removal, so that no new recorder uses it. Registered processes still may.
+        // Hold the lock during the removal, so that no new recorder uses the directory. Registered
+        // processes still may.
         if let (Ok(Some(_held)), false) = (place.elect(), place.is_anybody_left()) {
             if let Some((bundle, _)) = place.bundle() {
                 let _ = fs::remove_dir_all(bundle);
@@ -368,7 +369,7 @@ mod tests {
         let old = std::time::SystemTime::now() - 2 * KEPT;
         let age = |place: &Place| File::open(place.path()).unwrap().set_modified(old).unwrap();
         let other = Job::new(dir.path(), &job.command, KernelTrace::On).unwrap();
-        // Young, then old but recorded, then old and abandoned.
+        // The place is new, then old but with a live recorder, then old and abandoned.
         Place::open_in(dir.path(), &other.id).unwrap();
         assert!(place.path().exists());
         let held = place.elect().unwrap();

@@ -8,12 +8,12 @@ use idlewave_sys::terminal::say;
 use std::path::Path;
 use std::time::Duration;
 
-/// How often the rings are drained if none is half full before, and the latency of noticing the end
-/// of the program.
+/// The time between drains of the rings, unless one is half full earlier. The end of the program is
+/// noticed with the same latency.
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// Records this node until the program's last process has gone. Returns the exit code; the last
-/// line of the standard error describes errors.
+/// line of standard error describes errors.
 pub fn node_record(token: &str, bundle: &Path) -> i32 {
     let Some(job) = Job::decode(token) else {
         say("`node-record` is not meant to be called by hand: its token is damaged\n");
@@ -40,7 +40,7 @@ fn record(job: &Job, bundle: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let mut bell = recorder.bell();
     loop {
         bell.wait(PERIOD);
-        // Checked before the drain, which then includes the records of the last process.
+        // Check before the drain, which then includes the records of the last process.
         let last = (place.is_leader_released() || std::os::unix::process::parent_id() != leader)
             && !place.is_anybody_left();
         recorder.drain()?;
@@ -48,14 +48,14 @@ fn record(job: &Job, bundle: &Path) -> Result<(), Box<dyn std::error::Error>> {
             break;
         }
     }
-    // Processes that come now are not recorded.
+    // Processes that start now are not recorded.
     place.set_over()?;
     // Only the front knows the command's exit code.
     recorder.finish(None)?;
     Ok(())
 }
 
-/// As text for the others.
+/// The environment as text for the other processes.
 fn words(
     environment: &[(std::ffi::OsString, std::ffi::OsString)],
 ) -> Result<Vec<(String, String)>, &'static str> {

@@ -8,8 +8,8 @@ use idlewave_sys::terminal::say;
 use std::fs;
 use std::io;
 
-/// Writes the bundle of this node to the standard output, or removes it if the front has it.
-/// Returns the exit code.
+/// Writes the bundle of this node to standard output, or removes it if the front has it. Returns
+/// the exit code.
 pub fn node_send(token: &str) -> i32 {
     let Some(job) = Job::decode(token) else {
         say("idlewave: `node-send` is not meant to be called by hand: its token is damaged\n");
@@ -32,7 +32,7 @@ fn send(job: &Job) -> io::Result<()> {
     let Some(place) = Place::find(job) else {
         return Ok(());
     };
-    // If its recorder could not start there is none.
+    // There is none if its recorder could not start.
     let Some((bundle, facts)) = place.bundle().filter(|(bundle, _)| bundle.is_dir()) else {
         return Ok(());
     };

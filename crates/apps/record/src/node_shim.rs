@@ -2,7 +2,7 @@
 //!
 //! On a node with a running recorder it becomes the program. Otherwise it elects one process of the
 //! node, which starts the recorder and the program, and waits for both; the others become the
-//! program once the recorder runs. Whatever fails in idlewave, the program is run.
+//! program once the recorder runs. Whatever fails in idlewave, the program still runs.
 //!
 //! Launchers signal the whole process group, or all processes of a step, so the program gets their
 //! signals directly: the waiting process blocks them, and passes on only those that were sent to it
@@ -27,8 +27,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long programs wait for their node's recorder. It takes about 0.1 s; with fifteen busy threads
-/// per CPU it took more than 10 s.
+/// How long programs wait for their node's recorder. It takes about 0.1 s; with fifteen busy
+/// threads per CPU it took more than 10 s.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a signal may take to reach the program directly.
 const BY_ITSELF: Duration = Duration::from_millis(100);
@@ -46,7 +46,7 @@ pub fn node_run(token: &str, program: &[OsString]) -> i32 {
     match join(&job) {
         Ok(Part::Recorded { place, environment }) => {
             let code = exec(program, &environment);
-            // It was not started after all.
+            // The program was not started after all.
             place.unregister(std::process::id());
             code
         }
@@ -73,7 +73,7 @@ enum Part {
         place: Place,
         environment: Vec<(String, String)>,
     },
-    /// The one that starts the recorder.
+    /// The process that starts the recorder.
     Leader { place: Place, held: Held },
 }
 
@@ -130,7 +130,7 @@ fn preload(own: Option<OsString>, given: &str) -> OsString {
     preload
 }
 
-/// Reports it, and returns the exit code that a shell would.
+/// Reports the error, and returns the exit code that a shell would.
 fn cannot_start(program: &[OsString], error: &io::Error) -> i32 {
     say(&format!(
         "idlewave: failed to start {}: {error}\n",
@@ -151,7 +151,7 @@ fn lead(job: &Job, token: &str, place: &Place, held: &Held, program: &[OsString]
         Ok(started) => started,
         Err(error) => {
             warn(&error);
-            // So that the others do not wait for it, and nothing is sent.
+            // This way the others do not wait for the recorder, and nothing is sent.
             let _ = place.set_ready(&[]);
             let _ = fs::remove_dir_all(&bundle);
             return exec(program, &[]);
@@ -171,7 +171,7 @@ fn lead(job: &Job, token: &str, place: &Place, held: &Held, program: &[OsString]
     }
     let ended = match command.spawn() {
         Ok(mut program) => {
-            // If it has gone already, there is nothing to wait for.
+            // If the program is gone already, there is nothing to wait for.
             let _ = place.register(program.id());
             signals.wait(&mut program)
         }
@@ -196,7 +196,7 @@ fn lead(job: &Job, token: &str, place: &Place, held: &Held, program: &[OsString]
     }
 }
 
-/// Most bytes read of a recorder's log.
+/// Most bytes read from a recorder's log.
 const LONGEST_LOG: u64 = 16 << 20;
 
 /// Path of the node's bundle: on a local file system.
@@ -225,7 +225,7 @@ fn start_recorder(
         .stdout(Stdio::null())
         .stderr(log);
     let lock = held.file().as_raw_fd();
-    // SAFETY: any bits are a set of CPUs.
+    // SAFETY: any bit pattern is a valid set of CPUs.
     let all: libc::cpu_set_t =
         unsafe { std::mem::transmute([0xFF_u8; size_of::<libc::cpu_set_t>()]) };
     // SAFETY: between fork and exec only sched_setaffinity, setsid and fcntl are called, which are
@@ -233,11 +233,12 @@ fn start_recorder(
     // through the call.
     unsafe {
         command.pre_exec(move || {
-            // The launcher has bound this process to the CPUs of one rank, and the recorder is to
-            // see the whole node. Of all CPUs the kernel takes those that the job may use.
+            // The launcher has bound this process to the CPUs of one rank, but the recorder must
+            // see the whole node. The kernel reduces all CPUs to those that the job may use.
             libc::sched_setaffinity(0, size_of_val(&all), &all);
             libc::setsid();
-            // Inherited on purpose: the node has its recorder as long as this process lives.
+            // The child inherits the lock on purpose: the node has a recorder as long as the child
+            // lives.
             libc::fcntl(lock, libc::F_SETFD, 0);
             Ok(())
         });
@@ -333,7 +334,7 @@ fn end_like(status: ExitStatus) -> i32 {
         // SAFETY: only this process's own limits and signal dispositions are changed, and it has
         // one thread.
         unsafe {
-            // The program's own core file is not to be overwritten.
+            // Do not overwrite the program's own core file.
             let none = libc::rlimit {
                 rlim_cur: 0,
                 rlim_max: 0,
@@ -348,8 +349,8 @@ fn end_like(status: ExitStatus) -> i32 {
     status.code().unwrap_or(1)
 }
 
-/// Whether the signal would end the process. One that catches it may have got it already, and must
-/// not get it twice.
+/// Whether the signal would end the process. A process that catches the signal may have got it
+/// already, and must not get it twice.
 fn is_at_the_mercy_of(pid: u32, signal: i32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/status"))
         .is_ok_and(|status| !is_taken_care_of(&status, signal))
@@ -382,7 +383,7 @@ impl Signals {
             libc::SIGPIPE,
             libc::SIGCHLD,
         ];
-        // SAFETY: sigemptyset makes the set whole; the numbers are signals.
+        // SAFETY: sigemptyset initialises the set; the numbers are signals.
         unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             for signal in all {
@@ -419,7 +420,7 @@ impl Signals {
                     pending = None;
                     let named = Signal::from_named_raw(signal);
                     let named = named.filter(|_| is_at_the_mercy_of(program.id(), signal));
-                    // It has not been collected, so its number is its own.
+                    // The child has not been reaped, so its PID is not reused.
                     if let Some(named) = named {
                         send(program.id(), named);
                     }
@@ -430,7 +431,7 @@ impl Signals {
                 tv_sec: 0,
                 tv_nsec: 50_000_000,
             };
-            // SAFETY: set and time are whole; no information is asked for.
+            // SAFETY: set and time are initialised; no information is requested.
             let signal = unsafe { libc::sigtimedwait(&self.0, std::ptr::null_mut(), &time) };
             if matches!(
                 signal,
@@ -452,7 +453,7 @@ mod tests {
             (None, "/rings/ours.so", "/rings/ours.so"),
             (Some(""), "/rings/ours.so", "/rings/ours.so"),
             (Some("/x.so"), "/rings/ours.so", "/x.so:/rings/ours.so"),
-            // A process knows only those preloads that the launcher passed on.
+            // A process gets only those preloads that the launcher passed on.
             (
                 Some("/x.so"),
                 "/y.so:/rings/ours.so",

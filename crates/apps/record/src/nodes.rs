@@ -24,7 +24,7 @@ use std::sync::mpsc::RecvTimeoutError;
 /// File beside the nodes' bundles with the facts of the front's own node.
 const FRONT: &str = "front.json";
 
-/// Rounds with nothing but trouble before bundles are given up.
+/// Rounds that bring nothing but trouble before fetching is given up.
 const FAILURES: u32 = 3;
 
 /// A recording through a launcher.
@@ -33,7 +33,7 @@ pub struct Nodes {
     job: Job,
     launch: Launch,
     command: Vec<OsString>,
-    /// Of the front's own node, once its recorder runs.
+    /// The place of the front's own node, once its recorder runs.
     place: Option<(Place, Held)>,
 }
 
@@ -83,8 +83,8 @@ impl Nodes {
         &self.launch
     }
 
-    /// The recorder of the front's own node runs: its processes need `environment`. The bundle's
-    /// directory exists.
+    /// Call this once the recorder of the front's own node runs: the node's processes need
+    /// `environment`. The bundle's directory must exist.
     ///
     /// # Errors
     /// What the processes look for cannot be written.
@@ -118,9 +118,9 @@ impl Nodes {
 
     /// Fetches the other nodes' bundles when the launcher has ended: those in the bundle's
     /// directory, and the rest through the launcher. `missing` returns how many ranks are in none
-    /// of the given bundles; `None` if unknown, as for a program without MPI. `failed`: the
-    /// launcher's exit code is not 0; if then nothing of the program was seen on any node, nothing
-    /// is missing. The launcher is waited for with `patience`.
+    /// of the given bundles; `None` if unknown, as for a program without MPI. `failed` says that
+    /// the launcher's exit code is not 0; if the program was then not seen on any node, nothing is
+    /// missing. `patience` limits the wait for the launcher.
     pub fn fetch(
         &mut self,
         failed: bool,
@@ -130,7 +130,7 @@ impl Nodes {
         let mut seen_here = false;
         if let Some((place, held)) = self.place.take() {
             seen_here = place.has_anybody_come();
-            // Processes that come from now on are not recorded; the directory is in memory and
+            // Processes that start from now on are not recorded; the directory is in memory and
             // private.
             let _ = place.set_over();
             let _ = place.remove();
@@ -178,8 +178,8 @@ impl Nodes {
 
     /// Requests bundles until all have arrived and the nodes' own copies are removed: from all
     /// nodes at once, or one by one if that tears lines. Returns the last trouble if some are still
-    /// missing. With `may_not_have_started`, a launcher that fails again and reaches no node is not
-    /// tried again.
+    /// missing. With `may_not_have_started`, a launcher that fails again without reaching a node is
+    /// not tried again.
     fn rounds(&mut self, may_not_have_started: bool, patience: Patience<'_>) -> Rounds {
         let mut waiting: Vec<String> = Vec::new();
         let mut failures = 0;
@@ -198,7 +198,7 @@ impl Nodes {
             if let Some(why) = asked.given_up {
                 return Rounds::Trouble(why);
             }
-            // In this round or an earlier one: the last round finds nothing left anywhere.
+            // Earlier rounds count too: the last round finds nothing left anywhere.
             reached |= !asked.seen.is_empty();
             if asked.came.is_empty() && asked.trouble.is_none() && self.job.only.is_none() {
                 return match may_not_have_started && !reached {
@@ -258,7 +258,7 @@ impl Nodes {
             .stderr(Stdio::piped())
             .spawn()?;
         let mut waiting = Waiting::new(patience, child.id());
-        // Its error output is kept in case nothing arrives; read by a thread, so that the launcher
+        // Keep the error output in case nothing arrives. A thread reads it, so that the launcher
         // never blocks.
         let words = child.stderr.take().map(last_word);
         let mut asked = match child.stdout.take() {
@@ -276,7 +276,7 @@ impl Nodes {
         asked.given_up = waiting.why();
         asked.failed = !status.success();
         if asked.failed && asked.trouble.is_none() {
-            // Processes that it left behind may hold its output open.
+            // Processes that the launcher left behind may hold its output open.
             let last = words.and_then(|words| words.recv_timeout(GRACE).ok());
             let last = last.unwrap_or_else(|| "without an error message".to_owned());
             asked.trouble = Some(format!("the launcher ended with {status}: {last}"));
@@ -284,8 +284,8 @@ impl Nodes {
         Ok(asked)
     }
 
-    /// Reads the launcher's lines to their end, or until it is given up. It is ended if several
-    /// nodes tear each other's lines.
+    /// Reads the launcher's lines to their end, or until the wait is given up. Ends the launcher if
+    /// several nodes tear each other's lines.
     fn receive(&self, lines: &Lines, waiting: &mut Waiting<'_>) -> Asked {
         let mut asked = Asked::default();
         let mut receivers: BTreeMap<String, Option<Receiver>> = BTreeMap::new();
@@ -348,7 +348,7 @@ impl Nodes {
 }
 
 impl Drop for Nodes {
-    /// If the program was not started at all.
+    /// Removes the place if the program was not started at all.
     fn drop(&mut self) {
         if let Some((place, _)) = self.place.take() {
             let _ = place.remove();
@@ -408,7 +408,7 @@ pub fn facts(bundle: &Path) -> Option<NodeFacts> {
     serde_json::from_slice(&files::read(&bundle.join("node.json"), LONGEST_FACTS).ok()?).ok()
 }
 
-/// The facts of the front's own node: perhaps another one than this, if a killed front's nodes are
+/// The facts of the front's own node, which may differ from this one if a killed front's nodes are
 /// merged later.
 pub(crate) fn front_facts(incoming: &Path) -> Option<NodeFacts> {
     serde_json::from_slice(&files::read(&incoming.join(FRONT), LONGEST_FACTS).ok()?).ok()

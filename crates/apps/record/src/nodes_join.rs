@@ -1,5 +1,5 @@
-//! From the bundles of all nodes to the bundle of the run: decoded, ordered, on one clock, merged,
-//! in the front's place.
+//! Turns the bundles of all nodes into the bundle of the run: decodes and orders them, puts them on
+//! one clock, merges them, and replaces the front's bundle.
 
 use crate::merge::{Front, NodeRun, host, merge, order, recorded_ranks};
 use crate::node_job::incoming;
@@ -18,8 +18,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// Largest difference of computers' clocks if neither messages nor the kernel tell: NTP's own
-/// limit.
+/// Largest assumed difference between computers' clocks if neither messages nor the kernel tell:
+/// NTP's own limit.
 const UNSYNCHRONISED: Nanos = Nanos::from_nanos(16_000_000_000);
 
 /// Number of ranks of MPI_COMM_WORLD in none of the bundles; `None` if its size is unknown too.
@@ -35,7 +35,7 @@ pub fn missing_ranks<'a>(bundles: impl IntoIterator<Item = &'a Path>) -> Option<
     size.map(|size| (size as usize).saturating_sub(known.len()))
 }
 
-/// Size of MPI_COMM_WORLD: its members, as known to one of them.
+/// Size of MPI_COMM_WORLD: the number of its members, as known to one of them.
 fn world_size(run: &RunReader) -> Option<u32> {
     let mut reader = run.table_if_present::<Communicators>().ok()??;
     let mut rows = Communicators::default();
@@ -94,14 +94,14 @@ pub fn join_nodes(
         // The nodes' bundles still exist; the error itself matters more.
         let _ = fs::remove_dir_all(&merged);
     })?;
-    // Now the front's own bundle, with those of the others below it: everything is in the merged
-    // one.
+    // `merged` is now the front's own bundle, with those of the others below it; everything is in
+    // the merged one.
     fs::remove_dir_all(&merged).map_err(SessionError::io("remove", merged))?;
     Ok(lock)
 }
 
-/// Merges what other nodes handed over to a front that was killed before merging. True if there was
-/// something.
+/// Merges what other nodes handed over to a front that was killed before merging. Returns true if
+/// there was something to merge.
 ///
 /// # Errors
 /// As for [`join_nodes`], and another process is working on the bundle: its front may be alive.
@@ -115,7 +115,7 @@ pub fn join_left(
     }
     let command = RunReader::open(own)?.manifest().command.clone();
     let lock = Lock::take(own)?;
-    // Checked again: only late nodes can add to them now.
+    // Look again now that the lock is held: only late nodes can still add bundles.
     let others = handed_over(&incoming(own));
     let front = Front {
         command,
@@ -151,14 +151,14 @@ fn exchange(a: &Path, b: &Path) -> io::Result<()> {
     let aside = a.with_extension("own");
     fs::rename(b, &aside)?;
     if let Err(error) = fs::rename(a, b) {
-        // Moved back.
+        // Move it back.
         let _ = fs::rename(&aside, b);
         return Err(error);
     }
     fs::rename(aside, a)
 }
 
-/// Nodes with their clocks against that of the first one.
+/// Nodes with their clocks related to that of the first one.
 fn aligned(runs: Vec<RunReader>, own: &Path, losses: &mut Ledger) -> Vec<NodeRun> {
     let facts: Vec<Option<NodeFacts>> = runs
         .iter()
@@ -203,7 +203,7 @@ fn span(run: &RunReader) -> Span {
         .unwrap_or_default()
 }
 
-/// Clock comparisons by the ranks of all nodes, by nodes.
+/// The clock comparisons that the ranks made, as exchanges between nodes.
 fn exchanges(runs: &[RunReader], losses: &mut Ledger) -> Vec<Exchange> {
     let mut places: BTreeMap<Rank, usize> = BTreeMap::new();
     for (at, run) in runs.iter().enumerate() {
@@ -240,7 +240,7 @@ fn share_clock(a: &Option<NodeFacts>, b: &Option<NodeFacts>) -> bool {
     }
 }
 
-/// Without messages the clocks are compared by each node's time of day.
+/// Without messages, compares the clocks by each node's time of day.
 fn by_wall_clock(
     first: &Option<NodeFacts>,
     node: &Option<NodeFacts>,

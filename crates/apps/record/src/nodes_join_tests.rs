@@ -22,8 +22,7 @@ fn bundle(path: PathBuf, name: &str, rank: u32) {
     write(path, name, &[rank], recorded(1_000, 2_000), &All::default());
 }
 
-/// What a killed front leaves: its own bundle, and below it that of a node which has handed it
-/// over.
+/// What a killed front leaves: its own bundle, and below it the bundle that a node has handed over.
 fn left(dir: &Path, front: &NodeFacts, node: &NodeFacts) -> PathBuf {
     let own = dir.join("run");
     bundle(own.clone(), "front", 0);
@@ -51,7 +50,7 @@ fn what_a_killed_front_has_not_merged_is_merged_later() {
     assert_eq!(names, ["front", "other"]);
     let places: Vec<u32> = manifest.ranks.iter().map(|r| r.node.get()).collect();
     assert_eq!(places, [0, 1]);
-    // The front did not live to see it.
+    // The front died before it knew the exit code.
     assert!(matches!(
         manifest.phases[0].kind,
         PhaseKind::Recorded {
@@ -61,7 +60,7 @@ fn what_a_killed_front_has_not_merged_is_merged_later() {
     ));
     assert!(!incoming(&own).exists());
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-    // Once.
+    // The second time there is nothing to merge.
     assert!(!join(&own).unwrap());
 }
 

@@ -1,5 +1,5 @@
-//! A launcher that was started again to ask for bundles, and how long it is waited for: whatever it
-//! does, or leaves behind, a recording ends.
+//! How long to wait for a launcher that was started again to ask for bundles: whatever it does or
+//! leaves behind, the recording ends.
 
 use crate::tree::{descendants, send};
 use idlewave_sys::process::Signal;
@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
-/// How long a launcher that is told to end may take for it.
+/// How long a launcher may take to end after it was told to.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 /// Interval between checks whether it has ended or must be ended.
 pub(crate) const STEP: Duration = Duration::from_millis(20);
-/// Lines that wait to be taken.
+/// Most lines queued for the reader.
 const WAITING: usize = 256;
 
 /// What a launcher writes, line by line.
@@ -37,7 +37,7 @@ pub(crate) fn lines(mut output: impl BufRead + Send + 'static) -> Lines {
     told
 }
 
-/// The last line of what can be read, when it is at its end.
+/// Reads to the end and sends the last line that is not blank.
 pub(crate) fn last_word(words: impl Read + Send + 'static) -> Receiver<String> {
     let (tell, told) = sync_channel(1);
     std::thread::spawn(move || {
@@ -51,20 +51,20 @@ pub(crate) fn last_word(words: impl Read + Send + 'static) -> Receiver<String> {
     told
 }
 
-/// How long a launcher is waited for that was started again.
+/// How long to wait for a launcher that was started again.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience<'a> {
-    /// Becomes true when nobody wants to wait any more.
+    /// Becomes true when nobody wants to wait any longer.
     pub stop: &'a AtomicBool,
-    /// How long it may say nothing.
+    /// How long it may be silent.
     pub quiet: Duration,
 }
 
-/// The same, of one launcher.
+/// The wait for one launcher.
 pub(crate) struct Waiting<'a> {
     patience: Patience<'a>,
     launcher: u32,
-    /// When it said something.
+    /// When it last said something.
     heard: Instant,
     /// When it was told to end, and why.
     told: Option<Instant>,
@@ -82,7 +82,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// It said something.
+    /// Notes that it said something.
     pub fn heard(&mut self) {
         self.heard = Instant::now();
     }
@@ -97,8 +97,8 @@ impl<'a> Waiting<'a> {
         self.why
     }
 
-    /// Whether it is to be waited for no longer: it was told to end and did not, and was killed
-    /// with all that it started.
+    /// Whether to stop waiting: the launcher was told to end but did not in time, and was killed
+    /// with everything that it started. Tells it to end when patience runs out.
     pub fn is_over(&mut self) -> bool {
         if let Some(told) = self.told {
             let over = told.elapsed() >= GRACE;

@@ -1,5 +1,4 @@
-//! Signals that are meant for the program: passed on to it, unless the terminal gave them to it as
-//! well.
+//! Passes on signals that are meant for the program, unless the terminal sent them to it as well.
 
 use crate::tree::{ask_to_end, send};
 use idlewave_sys::process::Signal;
@@ -32,7 +31,7 @@ pub struct Signals {
 
 impl Signals {
     /// Installs the handlers; for the whole process. Signals that are ignored, as by nohup(1), stay
-    /// so: the program is to ignore them too.
+    /// ignored: the program is to ignore them too.
     ///
     /// # Errors
     /// The system refuses.
@@ -40,7 +39,7 @@ impl Signals {
         for signal in PASSED.map(Signal::as_raw) {
             // SAFETY: all-zero bytes are a valid `sigaction`.
             let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-            // SAFETY: room for the answer; nothing is changed.
+            // SAFETY: `action` has room for the answer; nothing is changed.
             if unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) } != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -49,7 +48,7 @@ impl Signals {
             }
             action.sa_sigaction = handle as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-            // SAFETY: the handler touches atomics and `_exit` only, which may be used in one.
+            // SAFETY: the handler uses only atomics and `_exit`, which are async-signal-safe.
             if unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) } != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -57,8 +56,8 @@ impl Signals {
         Ok(Self::default())
     }
 
-    /// Passes on to a command what has come for it. The first signal that asks it to end goes to
-    /// its whole process group; from the second one on it is the caller's to kill it.
+    /// Passes the signals that have arrived on to the command. The first signal that asks it to end
+    /// goes to its whole process group; from the second one on, the caller has to kill it.
     pub fn pass_on(&mut self, command: u32) {
         for signal in self.take_due() {
             match PASSED[..ENDING].contains(&signal) {
@@ -69,7 +68,7 @@ impl Signals {
         }
     }
 
-    /// Signals to be passed on now, in the order of their numbers here; each is given out once.
+    /// Signals to pass on now, in the order of `PASSED`; each is returned once.
     pub fn take_due(&mut self) -> Vec<Signal> {
         let mut due = Vec::new();
         for (at, signal) in PASSED.into_iter().enumerate() {
@@ -105,7 +104,7 @@ extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_vo
     };
     if PROGRAM_HAS_ENDED.load(Ordering::Relaxed) {
         if at < ENDING && STOP.swap(true, Ordering::Relaxed) {
-            // SAFETY: may be called in a handler.
+            // SAFETY: `_exit` is async-signal-safe.
             unsafe { libc::_exit(128 + signal) };
         }
         return;

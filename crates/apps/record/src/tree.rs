@@ -1,4 +1,4 @@
-//! Who descends from a process.
+//! The descendants of a process.
 
 use idlewave_sys::process::{self, Signal};
 use idlewave_units::Pid;
@@ -12,8 +12,9 @@ pub fn send(pid: u32, signal: Signal) {
     let _ = process::send(Pid::new(pid), signal);
 }
 
-/// Asks a command to end as a terminal would: the signal goes to it and to all that descend from it within the process group in which it
-/// was started, which is that of this process. Ranks that their launcher put into groups of their own get it from the launcher.
+/// Asks a command to end as a terminal would: the signal goes to it and to those of its descendants
+/// that are in this process's group, in which it was started. Ranks that their launcher put into
+/// groups of their own get the signal from the launcher.
 pub fn ask_to_end(command: u32, signal: Signal) {
     let own = process::group(Pid::new(std::process::id()));
     for pid in descendants(command) {
@@ -23,8 +24,8 @@ pub fn ask_to_end(command: u32, signal: Signal) {
     }
 }
 
-/// Whether a process was started with this variable in its environment: its number may be another
-/// one's by now.
+/// Whether a process was started with this variable in its environment: its PID may belong to
+/// another process by now.
 pub fn was_given(pid: u32, variable: &str, value: &OsStr) -> bool {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let own = [variable.as_bytes(), b"=", value.as_bytes()].concat();

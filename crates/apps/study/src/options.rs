@@ -5,15 +5,15 @@ use idlewave_session::SessionError;
 use idlewave_units::{Bytes, CpuSet, Nanos};
 use std::path::PathBuf;
 
-/// The least and the most time to measure.
+/// The minimum and maximum time to measure.
 const DURATION: [Nanos; 2] = [Nanos::from_secs(2), Nanos::from_secs(3_600)];
-/// The least and the most computation of one iteration.
+/// The minimum and maximum computation of one iteration.
 const WORK: [Nanos; 2] = [Nanos::from_micros(2), Nanos::from_secs(1)];
 /// The most ranks; more do not belong on one node.
 const MOST_RANKS: u32 = 4_096;
 /// The smallest limit for the size of a run on disk.
 const LEAST_SIZE: Bytes = Bytes::new(1 << 20);
-/// The least number of iterations that must fit into the shortest part of a study.
+/// The minimum number of iterations that must fit into the shortest part of a study.
 const LEAST_ITERATIONS: u64 = 20;
 
 /// Options of a study.

@@ -1,4 +1,4 @@
-//! The recording: from the options to a bundle that is complete but not yet explained.
+//! The recording, from the options to a bundle that is complete but not yet explained.
 
 mod phases;
 
@@ -155,7 +155,7 @@ fn manifest(
     }
 }
 
-/// The number of steps of work that take `time` at the CPU's fastest, at least one.
+/// The number of steps of work that take `time` at the CPU's highest speed, at least one.
 fn work_steps(counter: Counter, calibration: &Calibration, time: Nanos) -> u64 {
     let counts = (0..SPEED_ROUNDS)
         .map(|round| {

@@ -72,8 +72,8 @@ pub fn background(local: bool, control: &Path) -> Result<(), Failure> {
     ))
 }
 
-/// Whether this very process answers, with its agent if it has one. Another service that was faster
-/// may answer instead.
+/// Whether this child answers, and its agent is up if it has one. Another service that started
+/// faster may answer instead.
 fn serves(child: &Child, control: &Path, local: bool) -> bool {
     let Ok(mut control) = Control::connect(control) else {
         return false;

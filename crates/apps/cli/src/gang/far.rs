@@ -13,8 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::str::FromStr;
 use std::time::Instant;
 
-/// The variable in which ranks of other nodes find an [`Invitation`]. It holds a key: only their
-/// user can read their environment.
+/// The variable in which ranks of other nodes find an [`Invitation`]. It holds a key, which is safe
+/// there: only the ranks' user can read their environment.
 pub const VARIABLE: &str = "IDLEWAVE_LOOKOUT";
 /// Open MPI's own list of variables to pass on.
 const LIST: &str = "mca_base_env_list";
@@ -103,8 +103,8 @@ impl Lookouts {
         (VARIABLE.into(), self.invitation.text().into())
     }
 
-    /// Words before the program that make a launcher pass the variable on, if it does not do so
-    /// anyway. They hold only its name, since command lines are public.
+    /// Options, placed before the program, that make a launcher pass the variable on if it does not
+    /// do so by itself. They hold only the variable's name, since command lines are public.
     pub fn options(launcher: Launcher, command: &[OsString]) -> Vec<OsString> {
         // Open MPI takes either this option or its list, and ends a job that has both.
         let listed = command.iter().any(|word| word == LIST)

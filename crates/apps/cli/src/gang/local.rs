@@ -106,7 +106,7 @@ impl Recipe {
         Ok(child)
     }
 
-    /// Restarts the agent when it dies, until it is to stop or has died too often.
+    /// Restarts the agent when it dies, until told to stop or until it has died too often.
     fn keep(&self, mut child: Child, events: &Receiver<Event>) {
         let mut starts = Starts::default();
         while let Ok(Event::Ended) = events.recv() {
@@ -123,7 +123,7 @@ impl Recipe {
                 ));
                 return;
             };
-            // No agent runs that could end, so any other event means stop.
+            // No agent is running that could end, so any other event means stop.
             if events.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
                 return;
             }

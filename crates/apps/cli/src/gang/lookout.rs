@@ -65,14 +65,14 @@ fn join(pid: u32) -> Option<PathBuf> {
     if !may_execute(place.path()) {
         return None;
     }
-    // The lookout waits as long as this process exists.
+    // The lookout keeps running as long as this process exists.
     place.register(pid).ok()?;
     if !place.path().join(FILE_NAME).exists() {
         write_library(place.path()).ok()?;
     }
     if let Ok(Some(held)) = place.elect() {
         let mut lookout = Command::new(std::env::current_exe().ok()?);
-        // Without the variables that mark ranks: the lookout is none.
+        // Drop the variables that mark ranks: the lookout is not a rank.
         lookout.env_clear().env(VARIABLE, &text).current_dir("/");
         lookout.args(["gang", "lookout"]);
         // Whoever holds this file open is the lookout of this node.
@@ -122,8 +122,8 @@ fn keep_nothing() {
             .to_str()
             .and_then(|name| name.parse::<i32>().ok());
         if let Some(fd) = number.filter(|fd| *fd > 2) {
-            // SAFETY: a flag of a descriptor, which changes nothing in this process; one that is
-            // closed by now is refused.
+            // SAFETY: sets a descriptor flag, which changes nothing in this process; a descriptor
+            // closed in the meantime only yields an error.
             unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
         }
     }
@@ -161,7 +161,7 @@ fn look(invitation: &Invitation) -> Option<()> {
             if !place.is_anybody_left() {
                 break;
             }
-            // The watching process may only be stopped, and resume.
+            // The watching process may merely be stopped, and may resume.
             heard = now;
         }
     }

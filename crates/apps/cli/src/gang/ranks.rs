@@ -62,9 +62,9 @@ impl Ranks {
         })
     }
 
-    /// Words that precede the program in this launcher's `command`, behind `shim`, so that the
-    /// library is preloaded into each program, on this host and, from now on, on others; and
-    /// variables for the launcher.
+    /// Returns the words to put before the program in this launcher's `command`, and variables for
+    /// the launcher. The words include `shim`, and preload the library into each program on this
+    /// host and, from now on, on others.
     pub fn launch(
         &mut self,
         launcher: Launcher,
@@ -147,7 +147,7 @@ impl Ranks {
         }
     }
 
-    /// The job has ended, `well` if its exit code was 0: looks once more at the ranks' pages.
+    /// Looks once more at the ranks' pages after the job has ended, `well` if its exit code was 0.
     /// Returns whether the last report proved wrong.
     pub fn ended(&mut self, well: bool) -> bool {
         match self.paced.watch.look() {
@@ -162,7 +162,7 @@ impl Ranks {
         self.ending = Some(Instant::now() + PATIENCE);
     }
 
-    /// Whether the job was asked to end and its time to do so is over.
+    /// Whether the job was asked to end and has run out of time to do so.
     pub fn overdue(&self, now: Instant) -> bool {
         self.ending.is_some_and(|at| now >= at)
     }

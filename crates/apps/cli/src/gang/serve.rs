@@ -216,7 +216,7 @@ pub fn start(args: &StartArgs, stop: &Stop) -> Result<(), Failure> {
     Ok(served?)
 }
 
-/// Starts this node's agent as a process of its own: if it dies, what it froze thaws and the
+/// Starts this node's agent as a process of its own: if it dies, everything it froze thaws and the
 /// controller goes on.
 fn local_agent(
     args: &StartArgs,
@@ -402,9 +402,9 @@ pub fn agent(args: &AgentArgs, stop: &Stop) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Requests a stop when the parent ends; returns false if it has ended already. Not by SIGTERM: if
-/// the parent has several threads, the kernel may signal its end twice, and the second SIGTERM
-/// would end this process at once, leaving its devices behind.
+/// Requests a stop when the parent ends; returns false if it has ended already. It does not use
+/// SIGTERM: if the parent has several threads, the kernel may signal its end twice, and the second
+/// SIGTERM would end this process at once, leaving its devices behind.
 fn follow(parent: u32, stop: &Stop) -> std::io::Result<bool> {
     signal_hook::flag::register(Signal::USR1.as_raw(), stop.flag.clone())?;
     ask_at_end_of_parent(Signal::USR1)?;

@@ -189,7 +189,7 @@ fn brought(job: &Job) -> Request {
     }
 }
 
-/// The request when it has ended.
+/// The request when a job has ended.
 fn released(job: &Job) -> Request {
     Request::Release {
         mark: Mark::Slurm(job.id.get()),

@@ -56,7 +56,7 @@ impl Place {
     }
 }
 
-/// No service answers there, or none that can be trusted.
+/// The failure when no service answers there, or none that can be trusted.
 fn unreached(path: &Path, error: &std::io::Error) -> Failure {
     let what = format!("reach the gang service at {}: {error}", path.display());
     Failure::new(Exit::NotPossible, what)

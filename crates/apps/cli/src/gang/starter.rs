@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 /// The time between two looks at the ranks.
 const LOOK: Duration = Duration::from_millis(5);
-/// When one rank has failed: how long the others have before they get SIGTERM, and then before they
-/// are killed.
+/// After one rank has failed, the others get SIGTERM after this time, and are killed after this
+/// time again.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]

@@ -200,7 +200,7 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
     }
 }
 
-/// A directory whose files are never written to a disk; `None` without one.
+/// A directory whose files are never written to a disk; `None` if there is none.
 fn in_memory() -> Option<TempDir> {
     let mut named = tempfile::Builder::new();
     named.prefix("idlewave-study-").tempdir_in(MEMORY).ok()
@@ -225,7 +225,7 @@ fn commands(words: &[OsString]) -> Result<Vec<Vec<OsString>>, Failure> {
     Ok(parts)
 }
 
-/// The launcher of the ranks, with their number.
+/// The launcher's command, with the number of ranks.
 fn launcher(args: &StudyArgs) -> Option<Vec<OsString>> {
     if args.threads {
         return None;
@@ -279,7 +279,7 @@ fn speaker(idlewave: &std::path::Path, directory: &std::path::Path) -> Vec<OsStr
     words
 }
 
-/// The number of dependent additions that take a microsecond at this CPU's fastest.
+/// How many dependent additions this CPU does in a microsecond at its highest clock rate.
 fn work_per_us() -> f64 {
     let counts = counts_per_thousand_steps(Monotonic);
     1e6 / counts.max(1.0)

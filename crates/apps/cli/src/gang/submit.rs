@@ -20,10 +20,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
-/// The time between two looks at the ranks; signals are passed on as often.
+/// The time between two looks at the ranks; signals are passed on at the same interval.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The time between two attempts to reach a service that has gone.
+/// The time between two attempts to reach a service that has gone away.
 const AGAIN: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
@@ -250,7 +250,7 @@ impl Submitted<'_> {
         let mut sockets = vec![end];
         sockets.extend(self.service.control.as_ref().map(AsFd::as_fd));
         sockets.extend(self.ranks.iter().flat_map(Ranks::sockets));
-        // Whatever ended the wait, everything is checked.
+        // Check everything, whatever ended the wait.
         let _ = wait(&sockets, Some(clock::now() + Nanos::from(left)));
         self.service.listen();
         if self.kill && self.service.deadlocked && !self.killed {
@@ -379,8 +379,8 @@ impl Service<'_> {
         });
     }
 
-    /// Tries from time to time to reach a service that has gone; true if it has just accepted the
-    /// gang, about which it knows nothing else.
+    /// Tries from time to time to reach a service that has gone away. Returns true if it has just
+    /// accepted the gang; it then knows nothing else about it.
     fn return_to(&mut self) -> bool {
         // Contexts end with the service that created them.
         let waits = self.control.is_some() || Instant::now() < self.again;

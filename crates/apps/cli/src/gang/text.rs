@@ -222,7 +222,7 @@ fn switches(text: &mut String, switches: &SwitchStatus) {
     };
     line("whole switch", cost);
     for (name, quantiles) in &switches.phases {
-        // Only switches that involved the network.
+        // Some phases occur only in switches that involve the network.
         let of = match quantiles.n == cost.n {
             true => String::new(),
             false => format!(" (of {})", quantiles.n),

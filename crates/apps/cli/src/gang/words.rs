@@ -233,8 +233,8 @@ impl Words {
         say(&format!("idlewave: withdrawn: {who}; {what}\n"));
     }
 
-    /// The job has ended, `well` if its exit code was 0. Returns whether that proves the current
-    /// verdict wrong.
+    /// Handles the end of the job, `well` if its exit code was 0. Returns whether that proves the
+    /// current verdict wrong.
     pub fn ended(&mut self, look: &Look, well: bool) -> bool {
         let Some(told) = &self.told else {
             return false;
@@ -248,7 +248,7 @@ impl Words {
         wrong
     }
 
-    /// A look failed: nothing is known about that moment.
+    /// Counts a failed look, and reports the first: nothing is known about that moment.
     pub fn trouble(&mut self, error: &str) {
         self.seen.looks += 1;
         self.seen.unknown += 1;
@@ -261,7 +261,7 @@ impl Words {
         }
     }
 
-    /// The job has reached its time limit; `last` is the last look at it.
+    /// Reports that the job has reached its time limit; `last` is the last look at it.
     pub fn timed_out(&self, after: Duration, last: Option<&Look>) {
         let lines = last.map_or_else(Vec::new, Look::places);
         if self.json {
@@ -274,7 +274,7 @@ impl Words {
         say(&format!("idlewave: {}\n", lines.join("\n")));
     }
 
-    /// The job has ended.
+    /// Prints the final line once the job has ended.
     pub fn end(&self, after: Duration) {
         let seen = self.seen;
         let mpi = seen.looks > seen.starting;

@@ -141,7 +141,7 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
     print(&text::render(&sheet, &answer, output, html))
 }
 
-/// Refuses outputs that are there already, or are one.
+/// Refuses outputs that already exist, or that have the same path.
 fn refuse_places(args: &AdviseArgs) -> Result<(), Failure> {
     if let Some(page) = &args.html {
         refuse_place(page, "--html")?;
@@ -156,7 +156,7 @@ fn refuse_places(args: &AdviseArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses numbers of ranks per node that no node has the cores for.
+/// Refuses a list of ranks per node if no node has enough cores for any of its values.
 fn refuse_per_node(args: &AdviseArgs, prepared: &Prepared) -> Result<(), Failure> {
     let (Some(numbers), Some(most)) = (&args.per_node, prepared.most_cores()) else {
         return Ok(());
@@ -173,7 +173,7 @@ fn refuse_per_node(args: &AdviseArgs, prepared: &Prepared) -> Result<(), Failure
     Err(Failure::new(Exit::Usage, what).with_next(next))
 }
 
-/// What is placed, with notes about how it is simulated.
+/// The program to place, with notes about how it is simulated.
 fn subject_of(args: &AdviseArgs, prepared: &Prepared) -> Result<Subject, Failure> {
     let mut subject = args.subject.subject(&Stop::default())?;
     if args.subject.measured_with.is_some() && prepared.network.parameters().slow_down.is_empty() {

@@ -31,7 +31,8 @@ pub struct Chosen {
 }
 
 impl ChoiceArgs {
-    /// Makes only the nodes available that the options allow. All nodes stay in the network.
+    /// Restricts the available nodes to those that the options allow. All nodes stay in the
+    /// network.
     pub fn apply(&self, topology: &mut Topology) -> Result<Chosen, Failure> {
         let mut chosen = Chosen::default();
         if !self.only.is_empty() {

@@ -84,7 +84,7 @@ pub fn run_contention(args: &ContentionArgs) -> Result<(), Failure> {
     for table in &tables {
         let exchange = exchange(args, table)?;
         let calibrate: Vec<(u32, u32)> = args.calibrate.iter().map(|l| (l.0, l.1)).collect();
-        // Each table uses those of the given rows that it has.
+        // Each table uses the given rows that it has.
         let own: Vec<(u32, u32)> = match tables.len() {
             1 => calibrate,
             _ => calibrate

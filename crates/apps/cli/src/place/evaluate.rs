@@ -105,7 +105,7 @@ fn against(given: &Estimate, other: &Estimate, what: &str) -> String {
     }
 }
 
-/// Writes its part of the table.
+/// Writes the given mapping's part of the table.
 pub fn text(out: &mut String, given: &Given, answer: &Answer<'_>) {
     let (own, advice) = (&given.advised, answer.advice);
     let nodes = names(answer.network, &own.candidate);
@@ -145,7 +145,7 @@ pub fn lines(given: &Given, network: &Network, advice: &idlewave_place::Advice) 
     lines
 }
 
-/// Its part of the JSON.
+/// The given mapping's part of the JSON.
 pub fn as_json(given: &Given, answer: &Answer<'_>) -> Value {
     let own = &given.advised;
     let (best, default) = (

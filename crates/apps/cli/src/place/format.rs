@@ -38,7 +38,7 @@ pub fn host_list(names: &[String]) -> String {
     }
 }
 
-/// The unit for a column of such times, and how many of it are a second.
+/// The unit for a column of such times, and how many of it make a second.
 pub fn unit(seconds: f64) -> (&'static str, f64) {
     match seconds {
         s if s >= 0.1 => ("s", 1.0),

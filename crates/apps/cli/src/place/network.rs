@@ -218,7 +218,7 @@ impl NetworkArgs {
     }
 }
 
-/// Names nodes of which only the number is given.
+/// Names nodes if only their number is given.
 fn invented_names(nodes: u32) -> String {
     match nodes {
         1 => "the node is called n1".to_owned(),

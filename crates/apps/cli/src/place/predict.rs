@@ -38,9 +38,9 @@ impl Model {
         })
     }
 
-    /// Predicts each layout. Its computation is that of the layout with as many ranks and the
-    /// fewest ranks per node; the parameters say how more ranks on a node slow it down. The error
-    /// is a text, since the measurements are worth showing even without predictions.
+    /// Predicts each layout. It takes the computation from the layout with the same number of ranks
+    /// and the fewest ranks per node; the parameters say how more ranks on a node slow it down. The
+    /// error is text, since the measurements are worth showing even without predictions.
     pub fn predict(
         &self,
         workload: &Benchmark,

@@ -21,10 +21,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Its names, in order of preference: in Debian, `gmap` is a program of another package, which
-/// aligns genomes.
+/// The program's names, in order of preference: in Debian, `gmap` is a program of another package,
+/// which aligns genomes.
 const NAMES: [&str; 2] = ["scotch_gmap", "gmap"];
-/// The time between two checks whether it has ended: it takes 5 ms for small programs.
+/// The time between two checks whether gmap has ended: it takes 5 ms for small programs.
 const POLL: Duration = Duration::from_millis(2);
 /// A line of a mapping has two numbers of at most ten digits.
 const LONGEST_LINE: u64 = 32;
@@ -92,7 +92,7 @@ struct Asked<'a> {
 /// once as there are CPUs.
 ///
 /// # Errors
-/// The program cannot be started, fails, takes too long or returns something else than an order;
+/// The program cannot be started, fails, takes too long or returns something other than an order;
 /// its files cannot be written; a request to stop.
 pub fn orders(
     args: &ScotchArgs,

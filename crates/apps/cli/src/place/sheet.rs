@@ -143,14 +143,14 @@ fn row_of(row: &Advised, answer: &Answer<'_>) -> PlacementRow {
             MemoryVerdict::Unknown => MemoryFit::Unknown,
         },
         same_as_best: row.same_as_best,
-        // The bound is of the part simulated; the other times are of the whole program.
+        // The bound covers only the simulated part; the other times cover the whole program.
         bound_seconds: candidate.bound_seconds * answer.subject.times,
         lower_bound_seconds: row.lower_bound_seconds,
         parts: parts(estimate),
     }
 }
 
-/// Shares by parts that users know; like those of the estimate, they add up to 1.
+/// Shares of the time by parts that users know; like those of the estimate, they add up to 1.
 fn parts(estimate: &Estimate) -> Vec<(String, f64)> {
     let names = [
         "computation",

@@ -294,7 +294,7 @@ fn table(out: &mut String, sheet: &StudySheet) {
     }
 }
 
-/// One line of the table, of 80 columns at most.
+/// One line of the table, at most 80 columns wide.
 fn line(
     mark: char,
     [

@@ -88,8 +88,8 @@ pub enum PatternChoice {
     Pipeline,
 }
 
-/// Parses an amount of memory. A number without a unit would be one of bytes, which is hardly ever
-/// meant.
+/// Parses an amount of memory. A number without a unit would mean bytes, which hardly anyone
+/// intends.
 fn memory(text: &str) -> Result<Bytes, String> {
     let amount: Bytes = text.parse().map_err(|e: ParseBytesError| e.to_string())?;
     match text.ends_with(|c: char| c.is_ascii_alphabetic()) {

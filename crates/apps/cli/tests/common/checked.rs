@@ -1,7 +1,7 @@
 //! Gangs with network contexts whose ranks check every message that arrives and report their
 //! progress.
 
-// Every test program uses a part of it.
+// Each test program uses only a part of it.
 #![allow(dead_code)]
 
 use crate::gang::{LIMIT, Rank, Service, kill, until};
@@ -39,8 +39,8 @@ fn message(place: &str, rank: u32, round: u64, last: bool) -> Vec<u8> {
 }
 
 /// The body of a rank, in the test program that runs itself as the program of its gang: exchanges
-/// messages with the other rank until the gang is told to end. Does nothing in a process that is no
-/// rank.
+/// messages with the other rank until the gang is told to end. Does nothing in a process that is
+/// not a rank.
 pub fn rank() {
     let Ok(Some(attachment)) = Attachment::of_this_process() else {
         return;
@@ -51,7 +51,7 @@ pub fn rank() {
         Ok(()) => std::process::exit(0),
         Err(said) => said,
     };
-    // Two ranks write to one file: each line in one call.
+    // Two ranks write to one file, so write each line in one call.
     let said = format!("rank {number}: failed to go on: {said}\n");
     let _ = std::io::stderr().write_all(said.as_bytes());
     std::process::exit(i32::from(std::env::var_os(LENIENT).is_none()));
@@ -74,7 +74,7 @@ fn exchange(attachment: &Attachment, place: &str) -> Result<(), String> {
         let sending = sending.map_err(|error| error.to_string())?;
         let receiving = fabric.start_receive(Some(peer), Tag(7), 8192, Vec::new());
         let receiving = receiving.map_err(|error| error.to_string())?;
-        // Programs with other work meanwhile poll.
+        // Programs that have other work meanwhile poll.
         while spins && !fabric.is_received(&receiving).map_err(|e| e.to_string())? {}
         let got = fabric.finish_receive(receiving, &mut || ());
         let got = got.map_err(|error| error.to_string())?.data;

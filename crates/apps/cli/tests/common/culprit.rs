@@ -1,17 +1,17 @@
 //! A program with a known name, period and length that takes CPUs away, and its own record of when
 //! it did.
 
-// Every test program uses a part of it.
+// Each test program uses only a part of it.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use idlewave_units::Cpu;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A CPU, begin and end in nanoseconds.
+/// A CPU, start and end in nanoseconds.
 pub type Stretch = (Cpu, u64, u64);
 
-/// What the culprit itself says it did.
+/// What the culprit did by its own account.
 pub struct Done {
     /// Median CPU time of a run.
     pub ran_ns: f64,
@@ -23,7 +23,7 @@ pub struct Done {
 pub struct Culprit(Child);
 
 impl Culprit {
-    /// Starts one that runs for `length_us` every `period_us` on `cpus` in turn.
+    /// Starts a culprit that runs for `length_us` every `period_us` on `cpus` in turn.
     pub fn start(name: &str, length_us: u32, period_us: u32, seconds: u32, cpus: &[Cpu]) -> Self {
         let cpus: Vec<String> = cpus.iter().map(Cpu::to_string).collect();
         let child = Command::new(culprit_program())
@@ -70,7 +70,8 @@ pub fn overlaps(list: &[Stretch], step: &Stretch) -> bool {
         .any(|r| r.0 == cpu)
 }
 
-/// The example `culprit` of this package. Tests of a whole package find it built.
+/// The example `culprit` of this package. It has been built when the tests of the whole package
+/// run.
 fn culprit_program() -> PathBuf {
     let idlewave = Path::new(env!("CARGO_BIN_EXE_idlewave"));
     let program = idlewave.with_file_name("examples").join("culprit");

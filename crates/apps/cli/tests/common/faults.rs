@@ -1,6 +1,6 @@
 //! Kills processes of a gang service at a phase of a switch, and observes the surviving ranks.
 
-// Every test program uses a part of it.
+// Each test program uses only a part of it.
 #![allow(dead_code)]
 
 use crate::gang::{Rank, Service, until};
@@ -41,18 +41,18 @@ pub struct Came {
     /// The time until every surviving rank had run again, or had ended because its network was
     /// lost.
     pub runs: Duration,
-    /// The longest that any of them stood still, from then until they were in step.
+    /// The longest time that any of them stood still, from the fault until they were in step.
     pub still: Duration,
     /// The time until both gangs, or their replacements, were switched again.
     pub step: Duration,
 }
 
-/// Kills processes when a switch reaches this phase, and waits for that; returns the time.
+/// Kills processes when a switch reaches this phase. Waits until it does; returns the time.
 pub fn kill_at(service: &Service, phase: &str, pids: &[u32]) -> Instant {
     arm(&service.fault, phase, pids)
 }
 
-/// The same, by the fault file in that place.
+/// The same, with the fault file at this path.
 pub fn arm(fault: &Path, phase: &str, pids: &[u32]) -> Instant {
     let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
     arm_words(fault, phase, &pids)
@@ -61,7 +61,7 @@ pub fn arm(fault: &Path, phase: &str, pids: &[u32]) -> Instant {
 /// The same, with the text of the fault file.
 pub fn arm_words(fault: &Path, phase: &str, words: &[String]) -> Instant {
     let line = format!("{phase} {}\n", words.join(" "));
-    // Written atomically, or a reader may see half of it.
+    // Write atomically, or a reader may see half of it.
     let part = fault.with_extension("part");
     std::fs::write(&part, line).unwrap();
     std::fs::rename(&part, fault).unwrap();
@@ -104,7 +104,7 @@ impl Watched {
         }
     }
 
-    /// Some may stand still for longer.
+    /// Lets ranks stand still for up to `bound`.
     pub fn within(self, bound: Duration) -> Self {
         Self { bound, ..self }
     }

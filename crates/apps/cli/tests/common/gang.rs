@@ -1,6 +1,7 @@
-//! A gang service with jobs that count when they run, for tests: real processes of the command.
+//! For tests: a gang service, and jobs that count while they run. All are real processes of the
+//! command.
 
-// Every test program uses a part of it.
+// Each test program uses only a part of it.
 #![allow(dead_code)]
 
 use idlewave_gang_agent::Control;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long anything may take on a busy machine: far above what it does take.
+/// How long anything may take on a busy machine: far above what it really takes.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
 pub fn kill(pid: u32, signal: i32) {
@@ -101,7 +102,7 @@ impl Service {
         });
     }
 
-    /// What a service manager does when it has ended.
+    /// Restarts the service, as a service manager does when it has ended.
     pub fn again(&mut self) {
         let _ = self.child.wait();
         self.child = launch(&self.socket, &self.fault, &self.log, &self.more);
@@ -123,7 +124,7 @@ impl Service {
         Some((agent, of(agent, " watchdog")?))
     }
 
-    /// Its watchdogs.
+    /// The watchdogs of an agent.
     pub fn watchdogs(&self, agent: u32) -> Vec<u32> {
         let all = processes().into_iter();
         all.filter(|p| p.1 == agent && p.2.contains(" watchdog"))
@@ -196,7 +197,7 @@ fn launch(socket: &Path, fault: &Path, log: &Path, more: &[String]) -> Child {
         .unwrap()
 }
 
-/// Every rank writes its number and counts in a file, every two milliseconds: this costs next to
+/// Every two milliseconds, each rank writes its number and its count to a file. This costs next to
 /// nothing, and stops while the rank is frozen. A rank that is not ended exits after some minutes.
 const RANK: &str = "
 import os,sys,time,struct
@@ -212,7 +213,7 @@ while n<200000:
 pub struct Job {
     submit: Child,
     pub ranks: Vec<Rank>,
-    /// Processes of the ranks: their files may be gone before they are.
+    /// Processes of the ranks; their files may be gone first.
     pids: Vec<u32>,
 }
 

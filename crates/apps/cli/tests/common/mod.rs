@@ -1,6 +1,6 @@
 //! Shared by the tests of the command: running it with a time limit, and a recorded bundle.
 
-// Every test program uses a part of it.
+// Each test program uses only a part of it.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use idlewave_sys::Uid;
@@ -23,7 +23,7 @@ pub fn idlewave() -> Command {
     command_at(Path::new(env!("CARGO_BIN_EXE_idlewave")))
 }
 
-/// The same of a copy of its program, as of [`program_for_all`].
+/// The same for a copy of its program, such as that of [`program_for_all`].
 pub fn command_at(program: &Path) -> Command {
     let mut command = Command::new(program);
     command
@@ -33,7 +33,7 @@ pub fn command_at(program: &Path) -> Command {
     command
 }
 
-/// The command's program where every user may start it: copied into `dir` if the way to it is
+/// The command's program where every user may start it: copied into `dir` if its directory is
 /// private, as in a clone in a home directory.
 pub fn program_for_all(dir: &Path) -> PathBuf {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_idlewave"));
@@ -138,7 +138,7 @@ pub fn signal(child: &Child, signal: Signal) {
     send(Pid::new(child.id()), signal).unwrap();
 }
 
-/// The command line of a process, and where each of its threads is.
+/// The command line of a process, and where each of its threads hangs.
 fn what_hangs(pid: u32) -> String {
     let read = |path: String| fs::read_to_string(path).unwrap_or_default();
     let mut told = read(format!("/proc/{pid}/cmdline")).replace('\0', " ");
@@ -197,7 +197,7 @@ pub fn bundle() -> &'static Path {
         // Leftovers of earlier test programs: they have no way to clean up when they exit.
         for entry in fs::read_dir(all).unwrap().flatten() {
             let name = entry.file_name().into_string().unwrap_or_default();
-            // What is made of it beside it has an extension.
+            // Files derived from a bundle, beside it, have an extension.
             let owner = name
                 .strip_prefix("bundle-")
                 .and_then(|n| n.split('.').next());
@@ -208,9 +208,9 @@ pub fn bundle() -> &'static Path {
         let check = std::env::var("IDLEWAVE_CHECK").ok();
         let owner = check.unwrap_or_else(|| std::process::id().to_string());
         let path = all.join(format!("bundle-{owner}"));
-        // The first process records it; the others wait for that.
+        // The first process records the bundle; the others wait for it.
         let lock = fs::File::open(all).unwrap();
-        // Closing it ends the lock.
+        // Closing the file releases the lock.
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
         if !path.join("report.html").exists() {
             let _ = fs::remove_dir_all(&path);
@@ -220,8 +220,8 @@ pub fn bundle() -> &'static Path {
     })
 }
 
-/// A directory with `run`, a lockstep run under known noise: where others keep the CPUs busy, there
-/// may be no model of what a study recorded, as no time is left to the ranks.
+/// A directory with `run`, a lockstep run under known noise. A recorded study may allow no model:
+/// if others keep the CPUs busy, no time is left for the ranks.
 pub fn lockstep() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let noise = concat!(
@@ -322,7 +322,7 @@ pub fn has(program: &str) -> bool {
     version.is_ok_and(|o: Output| o.status.success())
 }
 
-/// A file system of its own at a directory; gone when dropped.
+/// A separate file system mounted on a directory; unmounted when dropped.
 pub struct Mount(PathBuf);
 
 impl Mount {
@@ -343,7 +343,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // Lazily, so that it is unmounted even if a failed test left a file open.
+        // Unmount lazily, which works even if a failed test left a file open.
         let done = Command::new("umount").arg("-l").arg(&self.0).status();
         assert!(done.is_ok_and(|s| s.success()) || std::thread::panicking());
     }

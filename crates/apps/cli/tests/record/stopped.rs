@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Waits until a file of the bundle is there.
+/// Waits until a file of the bundle exists.
 fn until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {
@@ -100,11 +100,11 @@ fn a_recorder_that_was_killed_leaves_a_run_that_is_made_whole() {
         child.kill().unwrap();
         child.wait().unwrap();
         for pid in below {
-            // A process that has ended is no error.
+            // A process that has ended is not an error.
             let _ = send(Pid::new(pid), Signal::KILL);
         }
         assert_eq!(open(&path).manifest().state, RunState::Recording);
-        // Another recording removes the kernel trace, and leaves the rings alone.
+        // Another recording removes the kernel trace but leaves the rings alone.
         let place = dir.path().join("next");
         let mut next = idlewave();
         next.args(["record", "--no-report", "-o"]).arg(&place);

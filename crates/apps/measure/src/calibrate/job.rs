@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn threads_tell_of_one_node_and_their_samples_make_parameters() {
         // Under other load, little or nothing fits into two seconds, and longer messages may not
-        // appear slower: then no bandwidth follows.
+        // appear slower: then no bandwidth can be derived.
         let all_to_all = |p: &SamplePoint| matches!(p.probe, Probe::AllToAll { per_node: 3, .. });
         let attempts = [2, 8, 32].map(Nanos::from_secs).into_iter();
         let mut attempts = attempts.filter_map(|duration| {

@@ -4,7 +4,7 @@ use crate::{FabricChoice, MeasureError};
 use idlewave_mpi::Search;
 use idlewave_units::Nanos;
 
-/// The least and the most time.
+/// The minimum and maximum time.
 const DURATION: [Nanos; 2] = [Nanos::from_secs(1), Nanos::from_secs(3_600)];
 
 /// The options of a calibration.

@@ -9,18 +9,18 @@ const STREAMS: [u64; 7] = [8, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1
 const ALL_TO_ALL: [u64; 2] = [64 << 10, 1 << 20];
 /// The longest message of the ping-pong.
 const MOST_PING_PONG: u64 = 4 << 20;
-/// All numbers of ranks up to this are measured, and some above it.
+/// All rank counts up to this are measured, and some above it.
 const ALL_UP_TO: u32 = 16;
-/// The least number of rounds.
+/// The minimum number of rounds.
 pub const LEAST_ROUNDS: u32 = 3;
-/// The number of rounds to aim at.
+/// The target number of rounds.
 const ROUNDS: f64 = 9.0;
 /// With fewer rounds than this, messages are shortened; the first round is for warm-up.
 const FEWEST: f64 = 5.0;
-/// Time of a point in one round to aim at, even if that leaves fewer rounds: a single short message
-/// says little.
+/// The target time of a point in one round, even if that leaves fewer rounds: a single short
+/// message says little.
 const FAIR_SLICE: f64 = 10e-3;
-/// The least and the most time of a point in one round, unless a single message takes longer.
+/// The minimum and maximum time of a point in one round, unless a single message takes longer.
 const SLICE: [f64; 2] = [2e-3, 0.25];
 /// The most messages, round trips, calls or passes of a point in one round.
 const MOST_COUNT: f64 = 10_000.0;
@@ -50,7 +50,7 @@ pub struct Shape {
     pub memory: u64,
 }
 
-/// The numbers of ranks per node to measure: all of them if they are few.
+/// The values of ranks per node to measure: all of them if there are few.
 fn numbers(most: u32) -> Vec<u32> {
     let mut all: Vec<u32> = (1..=most.min(ALL_UP_TO)).collect();
     let mut next = ALL_UP_TO;
@@ -176,8 +176,8 @@ impl Shape {
     }
 }
 
-/// Points of one kind and length. They are changed together, so that results for different numbers
-/// of ranks stay comparable.
+/// Points of one kind and length. They are changed together, so that results for different rank
+/// counts stay comparable.
 type Family = (&'static str, u64);
 
 fn family_of(probe: &Probe) -> Option<Family> {

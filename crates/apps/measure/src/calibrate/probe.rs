@@ -104,11 +104,11 @@ fn together<F: Fabric, T>(
     done.transpose()
 }
 
-/// How often a message is sent that takes too long: others may have had the CPU meanwhile.
+/// How often to repeat a message that takes too long: others may have had the CPU meanwhile.
 const TRIES: u32 = 5;
 
-/// Half a round trip in seconds, of the rank to which it seems longer: the fastest of two messages,
-/// or of up to six while it is longer than `longest`.
+/// Half a round trip in seconds, as seen by the rank to which it seems longer: the fastest of two
+/// messages, or of up to six while it is longer than `longest`.
 fn slower<F: Fabric>(
     fabric: &mut F,
     pair: Pair,

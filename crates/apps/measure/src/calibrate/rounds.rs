@@ -1,8 +1,8 @@
 //! Runs a calibration from the first look at the network to the last round over all points.
 //!
 //! Every round visits all points once, so that a machine that becomes slower or faster affects all
-//! numbers of ranks alike. Warm-up measurements are dropped. All ranks take the same decisions,
-//! from times that all of them have or from rank 0.
+//! rank counts alike. Warm-up measurements are dropped. All ranks make the same decisions, from
+//! times that all of them have or from rank 0.
 
 use super::layout::Layout;
 use super::plan::{LEAST_ROUNDS, Shape, Speeds, counts, lengths, with_count};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// If a round trip of the ping-pong takes a larger share of the time, longer messages are skipped.
 const LONGEST_SHARE: f64 = 0.01;
-/// Even the least number of rounds is abandoned after this multiple of the time.
+/// Even the minimum number of rounds is abandoned after this multiple of the time.
 const OVERTIME: f64 = 3.0;
 
 /// The measurements.
@@ -192,7 +192,7 @@ impl<F: Fabric> Rounds<'_, F> {
         gather::agree(self.fabric, !self.stop.is_requested() && share < times)
     }
 
-    /// Whether to start another round, after `round` of them, of which the last one took `last`.
+    /// Whether to start another round after `round` rounds, the last of which took `last`.
     fn begins_round(&mut self, round: u32, last: Duration) -> Result<bool, FabricError> {
         let enough = round >= LEAST_ROUNDS && self.begin.elapsed() + last > self.budget;
         let wanted = gather::agree(self.fabric, !enough)?;

@@ -37,7 +37,7 @@ impl Pair {
 }
 
 /// Seconds of half a round trip, the mean of `rounds`; `None` on the partner. An empty message
-/// first is not counted, since the partner may be late.
+/// before them is not counted, since the partner may be late.
 pub fn ping_pong<F: Fabric>(
     fabric: &mut F,
     pair: Pair,

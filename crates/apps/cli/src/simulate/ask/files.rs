@@ -19,8 +19,8 @@ use idlewave_units::counted;
 use std::sync::atomic::AtomicBool;
 
 impl FileArgs {
-    /// Refuses existing targets and simulations that cannot be written as a run: better before a
-    /// simulation than after it.
+    /// Refuses existing targets and simulations that cannot be written as a run, before the
+    /// simulation rather than after it.
     pub fn refuse(&self, ranks: &RankNumbers, model: &NoiseModel) -> Result<(), Failure> {
         if let Some(path) = &self.report {
             refuse_place(path, "--report")?;

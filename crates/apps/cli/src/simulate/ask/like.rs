@@ -31,7 +31,7 @@ struct Compared<'a> {
     /// Why the model is doubtful.
     warnings: Vec<String>,
     outcome: Outcome,
-    /// Predictions for other numbers of ranks.
+    /// Predictions for other rank counts.
     larger: Option<Outcome>,
 }
 
@@ -166,7 +166,7 @@ fn compare<'a>(
     Ok(())
 }
 
-/// Predicts runs of the same kind on several numbers of ranks from the one with the fewest.
+/// Predicts runs of the same kind at several rank counts from the run with the fewest ranks.
 fn scaled<'a>(
     args: &LikeArgs,
     compared: &'a [Compared<'a>],

@@ -3,7 +3,7 @@
 use idlewave_units::Nanos;
 use std::str::FromStr;
 
-/// Numbers of ranks, in the order given.
+/// Rank counts, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankNumbers(pub Vec<u32>);
 
@@ -11,7 +11,7 @@ pub struct RankNumbers(pub Vec<u32>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grains(pub Vec<Nanos>);
 
-/// The most values of a list.
+/// The most values in a list.
 const MOST: usize = 64;
 /// The most ranks: as many as fit into the memory of a large node.
 const MOST_RANKS: u64 = 100_000_000;

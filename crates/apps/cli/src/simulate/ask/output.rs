@@ -63,8 +63,8 @@ fn not_modelled(subject: &Subject<'_>) -> Vec<&'static str> {
     all
 }
 
-/// A slow-down as text; it is not known if its interval reaches from none to more than twice as
-/// long (docs/method.md).
+/// A slow-down as text. It counts as not known if its interval reaches from no slow-down to more
+/// than twice the time (docs/method.md).
 fn slowdown(interval: &Interval) -> String {
     match interval.low <= 0.0 && interval.high > 1.0 {
         true => "not known".to_owned(),

@@ -32,9 +32,9 @@ pub struct Point {
 
 /// Ranks times parts of a step in one replication, by default: a fraction of a second.
 const PARTS: u64 = 4_000_000;
-/// The least number of steps by default, with many ranks,
+/// The smallest default number of steps, used with many ranks.
 const LEAST_STEPS: u64 = 100;
-/// and the number otherwise.
+/// The default number of steps otherwise.
 const STEPS: u64 = 2_000;
 
 /// The most ranks for analysing single sources and the critical path: more change little and cost
@@ -50,7 +50,7 @@ pub struct Plan {
     pub deep: Point,
 }
 
-/// Steps as requested, otherwise few; all ranks.
+/// All ranks, and the requested number of steps, or a small default.
 pub fn extent(effort: &EffortArgs, point: &Point) -> Extent {
     let program = &point.program;
     // An impossible program is refused when it is run.

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Sources that are removed together, with their name.
 type LeftOut = (String, Vec<usize>);
 
-/// A point, and how long it is to be simulated.
+/// A point, and how long to simulate it.
 pub struct Planned {
     pub point: Point,
     pub extent: Extent,
@@ -62,7 +62,7 @@ pub struct Subject<'a> {
 
 /// The number of steps over which to follow an idle wave.
 const WAVE_STEPS: u64 = 100;
-/// The least number of replications.
+/// The minimum number of replications.
 const LEAST_REPLICATIONS: u32 = 4;
 /// Steps still rise if those of the second half are longer by this share of the slow-down.
 pub const RISES: f64 = 0.1;
@@ -159,8 +159,7 @@ pub fn ask(
 }
 
 impl Planned {
-    /// Chooses the steps if they were not given: so many that the long-run mean is reached, or
-    /// nearly.
+    /// Chooses the number of steps if none was given: enough to reach the long-run mean, or nearly.
     fn settled(point: Point, subject: &Subject<'_>, stop: &AtomicBool) -> Result<Self, Failure> {
         let effort = subject.effort;
         let chosen = point.settles && effort.warm_up.is_none();
@@ -273,7 +272,7 @@ pub fn named(effort: &EffortArgs, model: &NoiseModel) -> Result<Vec<LeftOut>, Fa
 
 /// Adds up to `count` sources with the largest parts of a path, unless they are already there.
 fn add_largest(chosen: &mut Vec<LeftOut>, path: &PathShares, count: usize, model: &NoiseModel) {
-    // Sources with the same name are one to the user: their regular and irregular parts, on all
+    // To the user, sources with the same name are one: the regular and irregular parts, on all
     // CPUs.
     let mut called: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (number, source) in model.sources.iter().enumerate() {

@@ -26,7 +26,7 @@ use std::path::Path;
 /// The most repetitions with noise.
 const REPETITIONS: u32 = 8;
 
-/// Simulates the recorded programs of runs, and their patterns on other numbers of ranks.
+/// Simulates the recorded programs of runs, and their patterns at other rank counts.
 pub fn run(args: &LikeArgs, runs: &[RunReader], stop: &Stop) -> Result<(), Failure> {
     if args.effort.steps.is_some() || args.effort.warm_up.is_some() {
         let what = "average steps of a recorded program: it is simulated over its whole length";
@@ -86,8 +86,8 @@ pub fn run(args: &LikeArgs, runs: &[RunReader], stop: &Stop) -> Result<(), Failu
     untold(args, &played).map_or(Ok(()), Err)
 }
 
-/// What was requested but could not be answered: other numbers of ranks for a run without a
-/// pattern, or its place in a series.
+/// What was requested but could not be answered: other rank counts for a run without a pattern, or
+/// its place in a series.
 fn untold(args: &LikeArgs, played: &[Played<'_>]) -> Option<Failure> {
     let (run, none) = played
         .iter()

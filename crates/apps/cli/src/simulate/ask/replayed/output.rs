@@ -53,7 +53,7 @@ impl Spread {
         Spread::of(runs.iter().map(Extrapolation::step_ns))
     }
 
-    /// The least and the most, as text.
+    /// The minimum and the maximum, as text.
     fn range(&self) -> String {
         format!("{} to {}", time(self.least), time(self.most))
     }
@@ -72,7 +72,7 @@ fn error(predicted: f64, measured: f64) -> String {
     }
 }
 
-/// When the last rank ended in the run, in nanoseconds.
+/// When the last rank finished in the run, in nanoseconds.
 fn measured(like: &Like) -> f64 {
     like.measured_ns.iter().copied().max().unwrap_or(0) as f64
 }
@@ -256,7 +256,7 @@ fn paragraph(out: &mut String, text: &str) {
     out.push('\n');
 }
 
-/// What the pattern of a run costs on other numbers of ranks, if requested.
+/// What the pattern of a run costs at other rank counts, if requested.
 fn at_scale(out: &mut String, played: &Played<'_>, named: bool) {
     let like = played.like;
     if like.extrapolated.is_empty() {
