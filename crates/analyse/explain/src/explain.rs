@@ -87,7 +87,8 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         &place,
         manifest.ranks.iter().map(|r| r.cpu).collect(),
     );
-    // Nodes without a recorded kernel count neither in a source's strikes nor in the time watched.
+    // A node that was not recorded, although others were, counts neither in the strikes nor in the
+    // time watched.
     for strikes in by_source.values_mut() {
         strikes.retain(|s| !kernels.are_blind(s.node));
     }

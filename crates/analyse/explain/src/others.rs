@@ -9,7 +9,7 @@ use idlewave_run::tables::{Table, TaskKind, Tasks};
 use idlewave_units::Pid;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most names listed.
+/// Maximum number of names listed.
 const TOP: usize = 10;
 
 /// Tasks that took the most CPU time on the traced CPUs, other than ranks, the recorded program and

@@ -92,8 +92,8 @@ impl NoiseModel {
     }
 
     /// The CPU of a node from which the sources together take the largest share, and that share.
-    /// The CPU is `None` if all CPUs are alike, the result if there are no sources or one has no
-    /// mean length.
+    /// The CPU is `None` if all CPUs are alike. There is no result without sources, or if one has
+    /// no mean length.
     pub fn busiest(&self) -> Option<(Option<u32>, f64)> {
         let (mut of_all, mut of_some) = (0.0, BTreeMap::<u32, f64>::new());
         for one in &self.sources {

@@ -20,9 +20,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Most ranks for which the matrix of collectives is made: it has a cell for every pair.
+/// Maximum number of ranks for a matrix of collectives, which has a cell for every pair.
 const MATRIX_RANKS: usize = 512;
-/// Most uncompleted transfers that are listed.
+/// Maximum number of uncompleted transfers that are listed.
 const OPEN_LISTED: usize = 20;
 
 /// What a recorded MPI program called and sent.

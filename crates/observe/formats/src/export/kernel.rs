@@ -14,7 +14,7 @@ use idlewave_run::{Ledger, RunError, RunReader, Table, TableReader};
 use idlewave_units::{Cpu, NodeId, Pid};
 use std::collections::BTreeMap;
 
-/// Most rows of unordered tables in memory, unless a single CPU has more.
+/// Maximum number of rows of unordered tables in memory, unless a single CPU has more.
 const MOST_ROWS: u64 = 4 << 20;
 
 /// Enters uncertain rows: viewers do not distinguish them from others.

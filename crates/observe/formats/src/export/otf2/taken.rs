@@ -11,7 +11,8 @@ use idlewave_run::SourceKind;
 use idlewave_run::tables::{EndReason, TaskKind};
 use idlewave_units::{NodeId, Pid};
 
-/// Most threads followed while they wait for a CPU; only threads that went on elsewhere exceed it.
+/// Maximum number of threads followed while they wait for a CPU. Only threads that have gone on
+/// elsewhere exceed it.
 const MOST_WAITING: usize = 8;
 
 /// The CPU in progress.

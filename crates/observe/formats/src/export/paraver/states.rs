@@ -12,8 +12,9 @@ use crate::export::sorter::Sorter;
 use crate::prv;
 use idlewave_run::tables::EndReason;
 
-/// Start of a thread's open state, and that state. `None` before its first burst. The state is
-/// `None` where there is none: after the thread's exit, and between bursts of an idle thread.
+/// Start of a thread's open state, and that state. `None` before its first wake-up or burst.
+/// The state is `None` where there is none: after the thread's exit, and between bursts of an idle
+/// thread.
 type Open = Option<(u64, Option<u64>)>;
 
 /// The states of all threads at one moment.

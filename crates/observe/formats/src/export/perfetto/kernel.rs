@@ -11,7 +11,7 @@ use idlewave_run::tables::EndReason;
 use idlewave_run::{Ledger, SourceKind};
 use idlewave_units::{NodeId, Pid};
 
-/// Most events in a bundle.
+/// Maximum number of events in a bundle.
 const EVENTS: u32 = 2000;
 /// Softirqs by vector (`include/linux/interrupt.h`).
 pub(crate) const SOFTIRQS: [&str; 10] = [

@@ -9,7 +9,7 @@ use idlewave_run::tables::{Task, TaskKind};
 use idlewave_units::{NodeId, Pid};
 use std::collections::BTreeMap;
 
-/// Most threads in a packet of names.
+/// Maximum number of threads in a packet of names.
 const NAMES_IN_PACKET: usize = 1000;
 
 /// Fields of `SystemInfo` and of `Utsname` in it.

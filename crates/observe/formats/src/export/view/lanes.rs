@@ -9,7 +9,7 @@ use super::track::{Group, Track};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// Most lanes of a track. Only rows out of order need so many.
+/// Maximum number of lanes of a track. Only rows out of order need so many.
 const MOST_LANES: usize = 64;
 
 /// Where a slice is drawn. Numbers of lanes and groups count from 1 together.
