@@ -1,4 +1,4 @@
-//! Renders molecular dynamics as text: the analysis of study (3), most important first.
+//! Renders molecular dynamics as text: the analysis of its jitter (docs/jitter.md), most important first.
 
 use crate::MdOutcome;
 use crate::render_numbers::with_interval;
