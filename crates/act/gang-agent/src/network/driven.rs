@@ -24,16 +24,31 @@ pub(super) struct Driven {
     pub(super) open: bool,
     /// Whether it was open at the last stop: its frames are counted.
     pub(super) counted: bool,
-    /// Consecutive switches abandoned because a rank was inside it, and the time of the first.
-    pub(super) late: Option<(Instant, u32)>,
+    /// Consecutive switches abandoned because a rank was inside it.
+    pub(super) late: Option<Late>,
+}
+
+/// Switches abandoned one after another because a rank was inside its device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Late {
+    /// The first one.
+    since: Instant,
+    switches: u32,
+    /// The rank that was inside at the last one.
+    rank: u32,
+    /// Whether it was seen outside since then, or another rank was inside.
+    moves: bool,
 }
 
 /// Users with a rank that did not leave its device.
 #[derive(Debug)]
 pub(super) struct Stuck {
-    /// How long switches are abandoned because of a rank that does not leave its device, before its
+    /// How long switches are abandoned because of a rank that never leaves its device, before its
     /// gang fails. A rank is normally inside for microseconds, but may be preempted there.
     pub(super) patience: Duration,
+    /// The same for ranks that do leave it: on a machine that others use fully, at switch after
+    /// switch another rank may be preempted inside. A gang that does so on purpose ends after this.
+    pub(super) longest: Duration,
     users: BTreeMap<u32, Instant>,
 }
 
@@ -47,6 +62,7 @@ impl Default for Stuck {
     fn default() -> Self {
         Self {
             patience: Duration::from_secs(1),
+            longest: Duration::from_secs(10),
             users: BTreeMap::new(),
         }
     }
@@ -86,6 +102,9 @@ impl Member {
 
 impl Driven {
     pub(super) fn stop(&mut self) {
+        if let Some(late) = &mut self.late {
+            late.moves |= self.device.within() != Some(late.rank);
+        }
         if let (Some(gang), true) = (self.device.active(), self.open) {
             // The gang is admitted, so this works.
             let _ = self.device.stop(gang);
@@ -93,7 +112,7 @@ impl Driven {
         self.open = false;
     }
 
-    /// To be called if the device was not drained in time. If a rank stays inside switch after
+    /// To be called if the device was not drained in time. If a rank is inside at switch after
     /// switch, its gang fails, and no one waits for it any more.
     ///
     /// # Errors
@@ -108,9 +127,20 @@ impl Driven {
         };
         let user = self.spec.user;
         let within = NetworkError::Within { user, gang, rank };
-        let (since, tries) = self.late.get_or_insert_with(|| (Instant::now(), 0));
-        *tries += 1;
-        if *tries < TRIES || since.elapsed() < stuck.patience {
+        let late = self.late.get_or_insert_with(|| Late {
+            since: Instant::now(),
+            switches: 0,
+            rank,
+            moves: false,
+        });
+        late.switches += 1;
+        late.moves |= late.rank != rank;
+        late.rank = rank;
+        let patience = match late.moves {
+            true => stuck.longest,
+            false => stuck.patience,
+        };
+        if late.switches < TRIES || late.since.elapsed() < patience {
             return Err(within);
         }
         self.late = None;

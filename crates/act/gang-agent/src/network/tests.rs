@@ -316,17 +316,9 @@ fn a_device_of_an_earlier_controller_is_not_taken_for_one_with_its_number() {
     assert_eq!(network.seen()[0].attached, 1);
 }
 
-#[test]
-fn a_user_who_damages_a_device_loses_the_gang_and_holds_nobody_up() {
+/// Writes whether the ranks of this process, `ranks` in number, are inside their device.
+fn scribbler(network: &Network, ranks: usize) -> impl Fn(u8) + use<> {
     use std::os::unix::fs::FileExt;
-    let gangs = [spec("damage", 1, 7), spec("damage", 2, 8)];
-    let mut network = network();
-    network.stuck.patience = Duration::ZERO;
-    let (contexts, devices) = contexts(&gangs, 1);
-    network.set(&gangs, &contexts, &devices);
-    network.switch(row(7), Epoch::new(1)).unwrap();
-    network.resume(row(7), Epoch::new(1));
-    let _ranks = [attach(&gangs[0], 0, 1), attach(&gangs[1], 0, 1)];
     let path = network.devices[&3].device.path().to_owned();
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     // A rank's words: its process, whether it has left, and whether it is inside.
@@ -335,19 +327,63 @@ fn a_user_who_damages_a_device_loses_the_gang_and_holds_nobody_up() {
     let seats = bytes.chunks_exact(4).enumerate();
     let seats = seats.filter(|(_, word)| *word == pid);
     let seats: Vec<u64> = seats.map(|(at, _)| 4 * at as u64).collect();
-    assert_eq!(seats.len(), 2);
-    let scribble = || {
+    assert_eq!(seats.len(), ranks);
+    move |inside| {
         for seat in &seats {
-            file.write_all_at(&[1], seat + 8).unwrap();
+            file.write_all_at(&[inside], seat + 8).unwrap();
         }
+    }
+}
+
+/// As on a machine that others use fully: at every switch the rank is preempted inside.
+#[test]
+fn a_rank_that_leaves_its_device_between_switches_has_more_time() {
+    let gangs = [spec("preempted", 1, 7)];
+    let mut network = network();
+    network.stuck.patience = Duration::ZERO;
+    let (contexts, devices) = contexts(&gangs, 1);
+    network.set(&gangs, &contexts, &devices);
+    network.switch(row(7), Epoch::new(1)).unwrap();
+    network.resume(row(7), Epoch::new(1));
+    let _rank = attach(&gangs[0], 0, 1);
+    let inside = scribbler(&network, 1);
+    let mut epoch = 1;
+    let mut drains = |network: &mut Network| {
+        network.stop();
+        inside(1);
+        let drained = network.drain().and_then(|_| network.check_drained());
+        inside(0);
+        epoch += 1;
+        network.resume(row(7), Epoch::new(epoch));
+        drained.is_ok()
     };
+    for _ in 0..5 {
+        assert!(!drains(&mut network));
+        assert_eq!(network.trouble(), None);
+    }
+    network.stuck.longest = Duration::ZERO;
+    drains(&mut network);
+    assert!(network.trouble().is_some());
+}
+
+#[test]
+fn a_user_who_damages_a_device_loses_the_gang_and_holds_nobody_up() {
+    let gangs = [spec("damage", 1, 7), spec("damage", 2, 8)];
+    let mut network = network();
+    network.stuck.patience = Duration::ZERO;
+    let (contexts, devices) = contexts(&gangs, 1);
+    network.set(&gangs, &contexts, &devices);
+    network.switch(row(7), Epoch::new(1)).unwrap();
+    network.resume(row(7), Epoch::new(1));
+    let _ranks = [attach(&gangs[0], 0, 1), attach(&gangs[1], 0, 1)];
+    let inside = scribbler(&network, 2);
     let mut epoch = 1;
     let mut attempts = |network: &mut Network, to: u32| {
         for attempt in 1..10 {
             network.stop();
-            scribble();
+            inside(1);
             let drained = network.drain().and_then(|_| network.check_drained());
-            scribble();
+            inside(1);
             epoch += 1;
             if drained.is_ok() {
                 network.switch(row(to), Epoch::new(epoch)).unwrap();
