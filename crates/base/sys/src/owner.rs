@@ -146,12 +146,13 @@ mod tests {
     #[test]
     fn who_lives_in_a_namespace_below_is_known_in_the_initial_one() {
         use std::os::unix::fs::MetadataExt;
-        let mut command = std::process::Command::new("unshare");
-        command.args(["-pf", "--kill-child", "cat"]);
-        let started_here = command.stdin(std::process::Stdio::piped()).spawn();
         let own = PidNamespace::current().expect("/proc is mounted");
-        let (Ok(mut unshare), true) = (started_here, own.is_initial() && Uid::own() == Uid::ROOT)
-        else {
+        let unshare = (own.is_initial() && Uid::own() == Uid::ROOT).then(|| {
+            let mut command = std::process::Command::new("unshare");
+            command.args(["-pf", "--kill-child", "cat"]);
+            command.stdin(std::process::Stdio::piped()).spawn()
+        });
+        let Some(Ok(mut unshare)) = unshare else {
             println!(
                 "skipped: it needs root, the initial PID namespace, and unshare of util-linux"
             );

@@ -11,8 +11,6 @@ use std::path::Path;
 /// Inode of the initial PID namespace: `PROC_PID_INIT_INO` of include/linux/proc_ns.h, the same on
 /// every Linux.
 const INITIAL: u64 = 0xEFFF_FFFC;
-/// Most processes that [`here`] examines.
-const MOST: usize = 200_000;
 
 /// A PID namespace, identified by its inode, which is unique among existing namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,14 +90,8 @@ pub fn here(namespace: PidNamespace, process: u32, thread: u32) -> Option<(u32, 
     let is_there = |pid: u32| {
         fs::metadata(format!("/proc/{pid}/ns/pid")).is_ok_and(|meta| meta.ino() == namespace.0)
     };
-    let found = listed("/proc").take(MOST).find(|&pid| {
-        let status = fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
-        innermost(&status) == Some(process) && is_there(pid)
-    })?;
-    let found_thread = listed(&format!("/proc/{found}/task")).find(|tid| {
-        let status = fs::read(format!("/proc/{found}/task/{tid}/status")).unwrap_or_default();
-        innermost(&status) == Some(thread)
-    })?;
+    let found = within("/proc", process).find(|&pid| is_there(pid))?;
+    let found_thread = within(&format!("/proc/{found}/task"), thread).next()?;
     Some((found, found_thread))
 }
 
@@ -115,25 +107,30 @@ pub fn below(
     pid: u32,
     is_it: impl Fn(u32) -> bool,
 ) -> io::Result<Option<u32>> {
-    let status = |pid: u32| fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
     let shows_all = !fs::read_to_string("/proc/self/mounts")?.contains("hidepid=");
-    let tells = !numbers(&status(std::process::id()), "NSpid:").is_empty();
+    let tells = !numbers(&fs::read("/proc/self/status")?, "NSpid:").is_empty();
     if !(PidNamespace::current()?.is_initial() && shows_all && tells) {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    for found in listed("/proc") {
-        if innermost(&status(found)) == Some(pid)
-            && is_it(found)
-            && fs::metadata(format!("/proc/{found}/ns/pid"))?.ino() == namespace.0
-        {
+    for found in within("/proc", pid).filter(|&found| is_it(found)) {
+        if fs::metadata(format!("/proc/{found}/ns/pid"))?.ino() == namespace.0 {
             return Ok(Some(found));
         }
     }
     Ok(None)
 }
 
+/// Processes or threads in a directory of /proc that have the PID `pid` in a namespace of their
+/// own, by their PIDs here.
+fn within(directory: &str, pid: u32) -> impl Iterator<Item = u32> {
+    listed(directory).filter(move |here| {
+        let status = fs::read(format!("{directory}/{here}/status")).unwrap_or_default();
+        innermost(&status) == Some(pid)
+    })
+}
+
 /// Entries of a directory whose names are numbers.
-fn listed(directory: &str) -> impl Iterator<Item = u32> {
+fn listed(directory: &str) -> impl Iterator<Item = u32> + use<> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }

@@ -316,6 +316,17 @@ fn a_device_of_an_earlier_controller_is_not_taken_for_one_with_its_number() {
     assert_eq!(network.seen()[0].attached, 1);
 }
 
+/// Gangs of which the one in row 7 runs, and is not waited for when a rank stays in its device.
+fn impatient(gangs: &[Spec]) -> Network {
+    let mut network = network();
+    network.stuck.patience = Duration::ZERO;
+    let (contexts, devices) = contexts(gangs, 1);
+    network.set(gangs, &contexts, &devices);
+    network.switch(row(7), Epoch::new(1)).unwrap();
+    network.resume(row(7), Epoch::new(1));
+    network
+}
+
 /// Writes whether the ranks of this process, `ranks` in number, are inside their device.
 fn scribbler(network: &Network, ranks: usize) -> impl Fn(u8) + use<> {
     use std::os::unix::fs::FileExt;
@@ -339,12 +350,7 @@ fn scribbler(network: &Network, ranks: usize) -> impl Fn(u8) + use<> {
 #[test]
 fn a_rank_that_leaves_its_device_between_switches_has_more_time() {
     let gangs = [spec("preempted", 1, 7)];
-    let mut network = network();
-    network.stuck.patience = Duration::ZERO;
-    let (contexts, devices) = contexts(&gangs, 1);
-    network.set(&gangs, &contexts, &devices);
-    network.switch(row(7), Epoch::new(1)).unwrap();
-    network.resume(row(7), Epoch::new(1));
+    let mut network = impatient(&gangs);
     let _rank = attach(&gangs[0], 0, 1);
     let inside = scribbler(&network, 1);
     let mut epoch = 1;
@@ -369,12 +375,7 @@ fn a_rank_that_leaves_its_device_between_switches_has_more_time() {
 #[test]
 fn a_user_who_damages_a_device_loses_the_gang_and_holds_nobody_up() {
     let gangs = [spec("damage", 1, 7), spec("damage", 2, 8)];
-    let mut network = network();
-    network.stuck.patience = Duration::ZERO;
-    let (contexts, devices) = contexts(&gangs, 1);
-    network.set(&gangs, &contexts, &devices);
-    network.switch(row(7), Epoch::new(1)).unwrap();
-    network.resume(row(7), Epoch::new(1));
+    let mut network = impatient(&gangs);
     let _ranks = [attach(&gangs[0], 0, 1), attach(&gangs[1], 0, 1)];
     let inside = scribbler(&network, 2);
     let mut epoch = 1;
