@@ -112,25 +112,28 @@ fn predictions_with_wide_intervals_are_named_below_their_table() {
         let shown = render_text(run.manifest(), findings, 80, false);
         shown.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let mut with = |curve: usize, [value, low, high]: [f64; 3]| {
+    let mut with = |curve: usize, ranks: u64, [value, low, high]: [f64; 3]| {
         let curve = &mut findings.prediction.as_mut().unwrap().curves[curve];
-        let at_64 = curve.points.iter_mut().find(|p| p.ranks == 64).unwrap();
-        let slowdown = &mut at_64.slowdown;
+        let point = curve.points.iter_mut().find(|p| p.ranks == ranks).unwrap();
+        let slowdown = &mut point.slowdown;
         (slowdown.value, slowdown.low, slowdown.high) = (value, low, high);
         text(&findings)
     };
     let wide = "wide intervals (95 %)";
-    let said = with(0, [0.5, 0.401, 0.599]);
+    let said = with(0, 64, [0.5, 0.401, 0.599]);
     assert!(!said.contains(wide), "{said}");
-    let said = with(0, [0.01, 0.0005, 0.0195]);
+    let said = with(0, 64, [0.01, 0.0005, 0.0195]);
     assert!(!said.contains(wide), "{said}");
-    let said = with(0, [1.04, 0.61, 1.47]);
+    let said = with(0, 64, [1.04, 0.61, 1.47]);
     let one = format!("{wide}: 1D at 64 ranks: 61.0..147 % below");
     assert!(said.contains(&one), "{said}");
-    with(1, [20.0, 4.0, 36.0]);
-    let said = with(2, [1.0, 0.7, 1.3]);
+    with(1, 64, [20.0, 4.0, 36.0]);
+    let said = with(2, 64, [1.0, 0.7, 1.3]);
     let two = "2D at 64 ranks: x5.00..x37.0; 1D at 64 ranks: 61.0..147 % and 1 more on the page";
     assert!(said.contains(&format!("{wide}: {two}")), "{said}");
+    // Another value of a curve that is named counts among the others.
+    let said = with(1, 1_024, [10.0, 3.0, 17.0]);
+    assert!(said.contains(&two.replace("1 more", "2 more")), "{said}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use idlewave_run::findings::{
 use idlewave_units::Nanos;
 use idlewave_units::show::{self, count, percent};
 use idlewave_units::{counted, grouped};
+use std::collections::BTreeSet;
 
 /// Most sources shown.
 const SOURCES_SHOWN: usize = 8;
@@ -251,7 +252,8 @@ fn curve_row((name, curve): &Row) -> Vec<String> {
     row
 }
 
-/// Values of the table with wide intervals, the widest first; `None` without any.
+/// Values of the table with wide intervals, the widest first, and of each curve only its widest;
+/// `None` without any.
 fn wide_intervals(curves: &[Row]) -> Option<String> {
     let mut wide = Vec::new();
     for (name, curve) in curves {
@@ -266,15 +268,15 @@ fn wide_intervals(curves: &[Row]) -> Option<String> {
             let known = point.slowdown.not_known_slowdown().is_none();
             if known && reach > NARROW_POINTS.max(NARROW_SHARE * value) {
                 let range = show::slowdown_range(value, low, high);
-                wide.push((
-                    reach / value,
-                    format!("{name} at {} ranks: {range}", grouped(ranks)),
-                ));
+                let text = format!("{name} at {} ranks: {range}", grouped(ranks));
+                wide.push((reach / value, name, text));
             }
         }
     }
     wide.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let named: Vec<&str> = wide.iter().take(WIDE_SHOWN).map(|w| w.1.as_str()).collect();
+    let mut curves = BTreeSet::new();
+    let widest = wide.iter().filter(|(_, name, _)| curves.insert(name));
+    let named: Vec<&str> = widest.take(WIDE_SHOWN).map(|w| w.2.as_str()).collect();
     let more = match wide.len() - named.len() {
         0 => String::new(),
         n => format!(" and {n} more on the page"),
