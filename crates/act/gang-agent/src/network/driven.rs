@@ -5,7 +5,7 @@ use super::sealed::Sealed;
 use crate::contexts::{DeviceSpec, Placed};
 use crate::parcel::Spec;
 use idlewave_fabric::netctx::transport::Addresses;
-use idlewave_fabric::netctx::{Device, Udp};
+use idlewave_fabric::netctx::{Device, Udp, Within};
 use idlewave_gang::protocol::Slot;
 use idlewave_units::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,9 +34,9 @@ pub(super) struct Late {
     /// The first one.
     since: Instant,
     switches: u32,
-    /// The rank that was inside at the last one.
-    rank: u32,
-    /// Whether it was seen outside since then, or another rank was inside.
+    /// Who was inside at the last one.
+    within: Within,
+    /// Whether it left since then, or another rank was inside.
     moves: bool,
 }
 
@@ -103,7 +103,7 @@ impl Member {
 impl Driven {
     pub(super) fn stop(&mut self) {
         if let Some(late) = &mut self.late {
-            late.moves |= self.device.within() != Some(late.rank);
+            late.moves |= self.device.within() != Some(late.within);
         }
         if let (Some(gang), true) = (self.device.active(), self.open) {
             // The gang is admitted, so this works.
@@ -122,20 +122,24 @@ impl Driven {
         stuck: &mut Stuck,
         trouble: &mut Option<String>,
     ) -> Result<(), NetworkError> {
-        let (Some(gang), Some(rank)) = (self.device.active(), self.device.within()) else {
+        let (Some(gang), Some(inside)) = (self.device.active(), self.device.within()) else {
             return Err(NetworkError::Drain);
         };
         let user = self.spec.user;
-        let within = NetworkError::Within { user, gang, rank };
+        let within = NetworkError::Within {
+            user,
+            gang,
+            rank: inside.rank,
+        };
         let late = self.late.get_or_insert_with(|| Late {
             since: Instant::now(),
             switches: 0,
-            rank,
+            within: inside,
             moves: false,
         });
         late.switches += 1;
-        late.moves |= late.rank != rank;
-        late.rank = rank;
+        late.moves |= late.within != inside;
+        late.within = inside;
         let patience = match late.moves {
             true => stuck.longest,
             false => stuck.patience,

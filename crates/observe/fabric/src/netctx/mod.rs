@@ -22,7 +22,7 @@ mod words;
 
 pub use channel::{ChannelError, Phase};
 pub use context::{Context, ContextError, Counts, Layout};
-pub use device::{Device, DeviceError};
+pub use device::{Device, DeviceError, Within};
 pub use fabric::NetctxFabric;
 pub use frame::{FrameError, Header, Kind, Link};
 pub use policy::Policy;

@@ -3,7 +3,7 @@
 
 use super::memory::watch_process;
 use super::shape::{FAILED, Marks, RUNS, Seat, Shared, WITHDRAWN, places};
-use super::{DeviceError, Gang};
+use super::{DeviceError, Gang, Within};
 use crate::netctx::context::{Head, Pair, ends};
 use crate::netctx::piece::PREFIX;
 use crate::netctx::talk::{self, Talk, Traffic};
@@ -317,15 +317,19 @@ impl Admitted {
     }
 
     /// The first rank that is inside the device.
-    pub(super) fn inside(&self, shared: &Shared) -> Option<u32> {
+    pub(super) fn inside(&self, shared: &Shared) -> Option<Within> {
         if self.abandoned {
             return None;
         }
         // SeqCst: a rank that saw the gate open had announced before that it is inside; see
         // `RankPort::enter`.
-        let within = |(_, seat): &(u32, &Seat)| seat.inside.load(Ordering::SeqCst) != 0;
-        let place = self.seats(shared).find(within)?.0;
-        self.ranks.get(place as usize).copied()
+        let entry = |(place, seat): (u32, &Seat)| (place, seat.inside.load(Ordering::SeqCst));
+        let (place, entry) = self
+            .seats(shared)
+            .map(entry)
+            .find(|(_, entry)| *entry != 0)?;
+        let rank = *self.ranks.get(place as usize)?;
+        Some(Within { rank, entry })
     }
 
     /// Whether nothing is in flight between nodes.

@@ -39,6 +39,16 @@ pub use pump::{Device, Drained};
 pub use rank::RankPort;
 pub use waits::Doing;
 
+/// A rank that is inside its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Within {
+    /// The rank.
+    pub rank: u32,
+    /// The number of its entry, by what it wrote itself: if it is the same later, the rank has not
+    /// left in between.
+    pub entry: u32,
+}
+
 /// The parameters of a new device.
 #[derive(Clone, Debug)]
 pub struct Setup {

@@ -4,7 +4,7 @@
 use super::gang::Admitted;
 use super::shape::{CLOSED, Shared};
 use super::waits::Doing;
-use super::{DeviceError, Gang};
+use super::{DeviceError, Gang, Within};
 use crate::netctx::frame::{Header, Kind, Link};
 use crate::netctx::talk::Traffic;
 use crate::netctx::transport::Transport;
@@ -141,7 +141,7 @@ impl<T: Transport> Owner<T> {
     }
 
     /// A rank of the active gang that is inside the device.
-    pub(super) fn within(&self) -> Option<u32> {
+    pub(super) fn within(&self) -> Option<Within> {
         self.active_gang()?.inside(&self.shared)
     }
 
@@ -259,9 +259,9 @@ impl<T: Transport> Owner<T> {
         }
         match active.inside(&self.shared) {
             None => Ok(()),
-            Some(rank) => Err(DeviceError::Inside {
+            Some(within) => Err(DeviceError::Inside {
                 gang: active.gang,
-                rank,
+                rank: within.rank,
             }),
         }
     }

@@ -3,7 +3,7 @@
 use super::memory::{Bell, wait_for};
 use super::owner::Owner;
 use super::shape::{Shape, Shared};
-use super::{DeviceError, Doing, Gang, Setup};
+use super::{DeviceError, Doing, Gang, Setup, Within};
 use crate::netctx::Counts;
 use crate::netctx::talk::Traffic;
 use crate::netctx::transport::Transport;
@@ -302,7 +302,7 @@ impl<T: Transport + 'static> Device<T> {
     }
 
     /// A rank of the active gang that claims to be inside the device.
-    pub fn within(&self) -> Option<u32> {
+    pub fn within(&self) -> Option<Within> {
         self.inner.owner().within()
     }
 

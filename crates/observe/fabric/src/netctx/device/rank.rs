@@ -59,6 +59,8 @@ pub struct Rings {
     /// By rank: the place, if it is on this node.
     near: Vec<Option<u32>>,
     open: bool,
+    /// How often it entered, by [`Seat::inside`]; wraps.
+    entries: u32,
     /// Whether anything was put or taken since the rank entered the device.
     moved: bool,
     /// Whether the owner has something to do.
@@ -115,6 +117,7 @@ impl RankPort {
                 nodes,
                 near,
                 open: false,
+                entries: 0,
                 moved: false,
                 kick: false,
                 wake: Vec::new(),
@@ -142,10 +145,11 @@ impl RankPort {
         if gate.load(Ordering::Relaxed) != own {
             return;
         }
+        self.rings.entries = self.rings.entries.wrapping_add(1).max(1);
         let inside = &self.rings.seat().inside;
         // SeqCst on both words, here and where the gate is closed: either this rank sees the gate
         // closed, or the owner that closed it sees this rank inside.
-        inside.store(1, Ordering::SeqCst);
+        inside.store(self.rings.entries, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         let open = gate.load(Ordering::SeqCst) == own;
         if !open {

@@ -77,8 +77,8 @@ pub(super) struct Seat {
     pub(super) process: AtomicU32,
     /// Whether it has left properly. Written by the rank.
     pub(super) left: AtomicU32,
-    /// Whether it is inside the device. Written by the rank; the owner clears it for a rank that
-    /// died there.
+    /// The number of its entry while it is inside the device, from 1; 0 outside. Written by the rank;
+    /// the owner clears it for a rank that died there.
     pub(super) inside: AtomicU32,
     /// Whether it sleeps, or is about to. Written by the rank.
     pub(super) sleeping: AtomicU32,

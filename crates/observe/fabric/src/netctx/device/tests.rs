@@ -4,7 +4,7 @@
 use super::owner::Owner;
 use super::rank::RankPort;
 use super::shape::{Shape, Shared};
-use super::{Attachment, Device, DeviceError, Gang, Setup};
+use super::{Attachment, Device, DeviceError, Gang, Setup, Within};
 use crate::netctx::{Memory, Policy, Transport};
 use crate::piece::Pieces;
 use idlewave_units::Nanos;
@@ -135,7 +135,7 @@ fn a_file_that_its_user_fills_with_anything_keeps_nobody_from_going_on() {
             !device.wait_drained(LIMIT).complete,
             "one seems to be within"
         );
-        assert_eq!(device.within(), Some(0));
+        assert_eq!(device.within(), Some(Within { rank: 0, entry: 1 }));
         device.abandon(3).expect("the gang");
         scribble();
         assert!(device.wait_drained(LONG).complete, "{policy:?}");
