@@ -189,15 +189,21 @@ fn a_job_whose_variables_are_listed_runs_and_keeps_them() {
 #[test]
 fn a_hang_is_told_though_a_cleaner_removed_the_pages_of_a_node() {
     with(&["mpich4"], |program, launch| {
+        // Not before the lookout has mapped the pages of both ranks too: a rank that starts later
+        // finds no library to be watched with.
         let script = format!(
             "\"$IDLEWAVE\" gang watch --kill --timeout 500s -- {launch} $PROGRAM late & watch=$!\nset -- $IDLEWAVE_NODES\n\
-             for i in $(seq 3000); do \"$AGENT\" $2 'ls /dev/shm/idlewave-*/*.state' >/dev/null 2>&1 && break; sleep 0.05; done\n\
-             sleep 1; \"$AGENT\" $2 'rm -r /dev/shm/idlewave-node-*'\nwait $watch"
+             for i in $(seq 3000); do\n\
+                 seen=$(\"$AGENT\" $2 'for page in /dev/shm/idlewave-node-*/*.state; do grep -sl \"$page\" /proc/[0-9]*/maps | wc -l; done')\n\
+                 [ \"$(echo $seen)\" = '2 2' ] && break; sleep 0.05\n\
+             done\n\
+             echo \"mapped by:\" $seen; \"$AGENT\" $2 'rm -r /dev/shm/idlewave-node-*'\nwait $watch"
         );
         let Some(done) = run(&script, program) else {
             return;
         };
         let all = format!("{launch}\n{}\n{}", done.stdout, done.stderr);
+        assert!(done.stdout.contains("mapped by: 2 2\n"), "{all}");
         assert_eq!(done.code, Some(6), "{all}");
         assert!(
             done.stderr.contains("4 of 4 ranks will never continue"),
