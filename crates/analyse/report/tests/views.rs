@@ -435,6 +435,42 @@ fn a_run_without_kernel_trace_says_so() {
 }
 
 #[test]
+fn counters_say_which_part_of_a_filter_they_cannot_follow() {
+    let every = Filter {
+        from: Some(Nanos::from_secs(1)),
+        to: Some(Nanos::from_secs(2)),
+        process: Some("aixd".to_owned()),
+        cpus: Some(cpus("0-3")),
+        node: Some(NodeId::new(0)),
+        rank: None,
+    };
+    let resolved = Filter {
+        node: every.node,
+        ..Filter::default()
+    };
+    let of_views = views();
+    let is_coarse = |v: &&View| matches!(v, View::Processes(_) | View::Interrupts(_));
+    let said: Vec<Option<String>> = of_views
+        .iter()
+        .filter(is_coarse)
+        .map(|view| {
+            let shown = |filter| render_view(&empty_manifest(), filter, view, 200, false);
+            assert!(!shown(&resolved).contains("cannot be restricted"));
+            let text = shown(&every);
+            let line = text
+                .lines()
+                .find(|l| l.contains("cannot be restricted to"))?;
+            Some(line.split('`').nth(1)?.to_owned())
+        })
+        .collect();
+    let expected = [
+        "from 1.00 s, until 2.00 s, CPUs 0-3",
+        "from 1.00 s, until 2.00 s, process aixd",
+    ];
+    assert_eq!(said, expected.map(|text| Some(text.to_owned())));
+}
+
+#[test]
 fn filters_are_repeated_above_the_view() {
     let filter = Filter {
         from: Some(Nanos::from_secs(1)),

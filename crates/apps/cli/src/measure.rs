@@ -108,7 +108,7 @@ struct StepArgs {
     /// Bytes per message [default: 1024], or per rank in a collective [default: 8]
     #[arg(long, value_name = "N")]
     bytes: Option<u64>,
-    /// Run a series over numbers of ranks; strong divides the work among them
+    /// Run once with each number of ranks given; strong divides the work among them
     #[arg(long, value_enum)]
     scaling: Option<ScalingArg>,
     /// Directory for a run, for explain and report; must not exist, or be empty

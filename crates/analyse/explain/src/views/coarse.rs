@@ -48,8 +48,8 @@ pub struct CoarseCounter {
     pub rate: f64,
 }
 
-/// Threads by CPU time; empty in a traced run. A filter's times and CPUs have no effect, since
-/// these counters do not resolve them.
+/// Threads by CPU time, always of the whole measurement and of all CPUs, which these counters do not
+/// resolve; empty in a traced run.
 pub(super) fn tasks(
     run: &RunReader,
     scope: &Scope,
@@ -75,7 +75,8 @@ pub(super) fn tasks(
     Ok(rows)
 }
 
-/// Interrupts, softirqs and steal by CPU, most first.
+/// Interrupts, softirqs and steal by CPU, most first, always of the whole measurement and whoever was
+/// interrupted; empty in a traced run.
 pub(super) fn counters(run: &RunReader, scope: &Scope) -> Result<Vec<CoarseCounter>, ExplainError> {
     let sources = run.read::<Sources>()?;
     let named: BTreeMap<u32, (SourceKind, String)> =

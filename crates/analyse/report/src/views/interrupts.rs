@@ -1,9 +1,11 @@
 //! Interrupts, and the clock interrupt.
 
-use super::pieces::{dash, longest, time};
+use super::pieces::{dash, longest, not_restricted, time};
 use crate::number::plain;
 use crate::screen::{Screen, Style};
-use idlewave_explain::views::{Clock, ClockCpu, CoarseCounter, InterruptRow, Interrupts, Skew};
+use idlewave_explain::views::{
+    Clock, ClockCpu, CoarseCounter, Filter, InterruptRow, Interrupts, Skew,
+};
 use idlewave_run::SourceKind;
 use idlewave_units::show::{self, count, percent};
 use idlewave_units::{Cpu, Nanos, NodeId};
@@ -12,7 +14,7 @@ use idlewave_units::{Cpu, Nanos, NodeId};
 const NAME: usize = 20;
 
 /// Interrupts by name and CPU.
-pub(super) fn interrupts(screen: &mut Screen, found: &Interrupts, several: bool) {
+pub(super) fn interrupts(screen: &mut Screen, found: &Interrupts, filter: &Filter, several: bool) {
     if !found.interrupts.is_empty() || found.coarse.is_empty() {
         screen.line(
             Style::Heading,
@@ -51,7 +53,7 @@ pub(super) fn interrupts(screen: &mut Screen, found: &Interrupts, several: bool)
     for of_node in &found.clocks {
         clock(screen, of_node, several);
     }
-    coarse(screen, &found.coarse, several);
+    coarse(screen, &found.coarse, filter, several);
 }
 
 fn place(node: NodeId, cpu: Cpu, several: bool) -> String {
@@ -158,7 +160,7 @@ fn staggered(skew: &Skew) -> Nanos {
     Nanos::from_nanos(skew.length.get().saturating_mul(skew.cpus.into()))
 }
 
-fn coarse(screen: &mut Screen, counters: &[CoarseCounter], several: bool) {
+fn coarse(screen: &mut Screen, counters: &[CoarseCounter], filter: &Filter, several: bool) {
     if counters.is_empty() {
         return;
     }
@@ -193,4 +195,10 @@ fn coarse(screen: &mut Screen, counters: &[CoarseCounter], several: bool) {
         "read once before and once after all phases. Steal is time that the hypervisor gave to \
          others, in steps of a clock tick.",
     );
+    let unresolved = Filter {
+        cpus: None,
+        node: None,
+        ..filter.clone()
+    };
+    not_restricted(screen, &unresolved);
 }

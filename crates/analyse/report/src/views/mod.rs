@@ -34,11 +34,11 @@ pub fn render_view(
         screen.wrap(Style::Quiet, "", &text);
     }
     match view {
-        View::Processes(found) => processes::processes(&mut screen, found, several),
+        View::Processes(found) => processes::processes(&mut screen, found, filter, several),
         View::Matrix(found) => processes::matrix(&mut screen, found, several),
         View::States(found) => processes::states(&mut screen, found, several),
         View::Daemons(found) => daemons::daemons(&mut screen, found, several),
-        View::Interrupts(found) => interrupts::interrupts(&mut screen, found, several),
+        View::Interrupts(found) => interrupts::interrupts(&mut screen, found, filter, several),
         View::Latency(found) => latency::latency(&mut screen, found, several),
         View::Losses(found) => {
             losses::losses(&mut screen, found);

@@ -1,7 +1,7 @@
 //! What several views show: names of threads, lengths, filters.
 
 use crate::number::plain;
-use crate::screen::Screen;
+use crate::screen::{Screen, Style};
 use idlewave_explain::views::{Filter, LengthSummary, Thread};
 use idlewave_run::findings::Estimate;
 use idlewave_units::show;
@@ -94,6 +94,20 @@ pub(super) fn cell(count: u64) -> String {
 
 /// What a view is restricted to; `None` if it is not restricted.
 pub(super) fn filter(filter: &Filter) -> Option<String> {
+    restrictions(filter).map(|all| format!("only {all}"))
+}
+
+/// Says below a table of counters what they do not resolve; nothing if the filter asks for none of it.
+pub(super) fn not_restricted(screen: &mut Screen, unresolved: &Filter) {
+    if let Some(all) = restrictions(unresolved) {
+        let text = format!(
+            "these counters are of the whole measurement: they cannot be restricted to `{all}`."
+        );
+        screen.wrap(Style::Alarm, "! ", &text);
+    }
+}
+
+fn restrictions(filter: &Filter) -> Option<String> {
     let mut parts = Vec::new();
     parts.extend(filter.from.map(|t| format!("from {t}")));
     parts.extend(filter.to.map(|t| format!("until {t}")));
@@ -102,5 +116,5 @@ pub(super) fn filter(filter: &Filter) -> Option<String> {
     parts.extend(filter.cpus.as_ref().map(|c| format!("CPUs {c}")));
     parts.extend(filter.node.map(|n| format!("node {n}")));
     parts.extend(filter.rank.map(|r| format!("rank {r}")));
-    (!parts.is_empty()).then(|| format!("only {}", parts.join(", ")))
+    (!parts.is_empty()).then(|| parts.join(", "))
 }

@@ -1,9 +1,11 @@
 //! Every process, its matrix by CPU, its states.
 
-use super::pieces::{DECADES, cell, decades, longest, program, table, thread, time};
+use super::pieces::{
+    DECADES, cell, decades, longest, not_restricted, program, table, thread, time,
+};
 use crate::screen::{Screen, Style};
 use idlewave_explain::views::{
-    CoarseTask, LengthSummary, Matrix, MatrixCell, Process, Processes, States, StatesRow,
+    CoarseTask, Filter, LengthSummary, Matrix, MatrixCell, Process, Processes, States, StatesRow,
 };
 use idlewave_run::tables::TaskKind;
 use idlewave_units::show::{count, percent};
@@ -23,7 +25,7 @@ fn class(kind: TaskKind) -> &'static str {
 }
 
 /// Every process.
-pub(super) fn processes(screen: &mut Screen, found: &Processes, several: bool) {
+pub(super) fn processes(screen: &mut Screen, found: &Processes, filter: &Filter, several: bool) {
     if !found.threads.is_empty() || found.coarse.is_empty() {
         let title = match found.coarse.is_empty() {
             true => "EVERY PROCESS AND KERNEL THREAD",
@@ -69,7 +71,7 @@ pub(super) fn processes(screen: &mut Screen, found: &Processes, several: bool) {
              yielded, slept, slept uninterruptibly (in disk), or exited.",
         );
     }
-    coarse(screen, &found.coarse, several);
+    coarse(screen, &found.coarse, filter, several);
 }
 
 fn row(p: &Process, several: bool) -> Vec<String> {
@@ -94,7 +96,7 @@ fn row(p: &Process, several: bool) -> Vec<String> {
 }
 
 /// CPU time from the counters of /proc.
-fn coarse(screen: &mut Screen, tasks: &[CoarseTask], several: bool) {
+fn coarse(screen: &mut Screen, tasks: &[CoarseTask], filter: &Filter, several: bool) {
     if tasks.is_empty() {
         return;
     }
@@ -127,6 +129,13 @@ fn coarse(screen: &mut Screen, tasks: &[CoarseTask], several: bool) {
         "read once before and once after all phases; threads that ended in between are missing. \
          waited: runnable, but not on a CPU. slices: how often it was put on one.",
     );
+    let unresolved = Filter {
+        from: filter.from,
+        to: filter.to,
+        cpus: filter.cpus.clone(),
+        ..Filter::default()
+    };
+    not_restricted(screen, &unresolved);
 }
 
 /// The matrix of threads by CPU: three tables.

@@ -96,7 +96,7 @@ pub struct LikeArgs {
 /// Options for recorded programs only.
 #[derive(Debug, Args)]
 pub struct ProgramArgs {
-    /// Keep the total work constant on other numbers of ranks [default: the work per rank]
+    /// Keep the total work constant as the number of ranks changes [default: the work per rank]
     #[arg(long)]
     pub strong: bool,
     /// Algorithm for a collective [default: the usual one for its size]
