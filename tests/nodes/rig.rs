@@ -34,16 +34,21 @@ pub fn turn() -> MutexGuard<'static, ()> {
     TURNS[next].lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Seconds after which a rig is ended: far above what a script takes, also beside a load, and before
-/// the test program is (IDLEWAVE_TEST_SECONDS in ./check).
-const LIMIT: &str = "500";
+/// Seconds after which a rig is ended: far above what a script takes, also beside a load, and a
+/// minute before the test program is (tests/limited).
+fn limit() -> u64 {
+    let whole = std::env::var("IDLEWAVE_TEST_SECONDS").ok();
+    let whole = whole.and_then(|text| text.parse::<u64>().ok());
+    whole.map_or(500, |whole| whole.saturating_sub(60).max(500))
+}
 
 /// Runs a shell script under a rig of tests/nodes with its options, with these variables set, and with IDLEWAVE in tests of the command. `None` if this machine
 /// cannot have nodes.
 pub fn on_nodes(rig: &str, script: &str, variables: &[(&str, &Path)]) -> Option<Output> {
     let mut words = rig.split(' ');
     let out = Command::new("timeout")
-        .args(["-k", "5", LIMIT])
+        .args(["-k", "5"])
+        .arg(limit().to_string())
         .arg(root().join("tests/nodes").join(words.next().unwrap()))
         .args(words)
         .args(["sh", "-c", script])

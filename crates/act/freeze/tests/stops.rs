@@ -412,7 +412,7 @@ fn an_exempt_leader_of_a_session_runs_on() {
         assert!(!added.processes.contains(&leader.pid()));
         group.freeze(LIMIT).unwrap();
         assert!(counters.stand_still(STILL), "{freezer:?}");
-        assert_eq!(states(leader.pid()), "S");
+        await_that("it sleeps in peace", || states(leader.pid()) == "S");
         let members = group.members().unwrap();
         assert!(!members.contains(&leader.pid()));
         drop(group);

@@ -320,6 +320,19 @@ fn look(directory: &Path) -> Option<Look> {
     })
 }
 
+/// Whether a thread of a process has a CPU or waits for one.
+pub fn may_run(pid: Pid) -> bool {
+    let of_threads = fs::read_dir(format!("/proc/{pid}/task")).ok();
+    let mut stats = of_threads.into_iter().flatten().flatten();
+    stats.any(|thread| {
+        let bytes = fs::read(thread.path().join("stat")).unwrap_or_default();
+        // The state follows the name, which may contain anything.
+        let line = String::from_utf8_lossy(&bytes);
+        line.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with('R'))
+    })
+}
+
 /// CPU time that the threads of a process have used; zero if it has ended.
 pub fn cpu_time(pid: Pid) -> Nanos {
     let of_threads = fs::read_dir(format!("/proc/{pid}/task")).ok();

@@ -18,13 +18,12 @@ mod culprit;
 #[path = "common/precedence.rs"]
 mod precedence;
 
-use culprit::{Culprit, Done, Stretch, overlap, overlaps, two_cpus};
+use culprit::{Culprit, Done, Strangers, Stretch, overlap, overlaps, two_cpus};
 use idlewave_run::findings::{Findings, SourceFinding};
-use idlewave_run::tables::{Bursts, LateParts, LateStep, LateSteps, TaskKind, Tasks};
+use idlewave_run::tables::{LateParts, LateStep, LateSteps};
 use idlewave_run::{RunReader, SourceKind, Table, TraceMode};
 use idlewave_sys::affinity::bind;
-use idlewave_units::{Cpu, CpuSet, Pid};
-use std::collections::{BTreeMap, BTreeSet};
+use idlewave_units::{Cpu, CpuSet, NodeId};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -208,7 +207,7 @@ fn judge(
     );
 
     let all = Charged::of(run, done, place, |_| true);
-    let strangers = strangers(run, name);
+    let strangers = Strangers::of(run, NodeId::new(0), name);
     let alone = Charged::of(run, done, place, |step| !strangers.ran_in(step));
     expect(
         alone.steps >= STEPS_NEEDED,
@@ -300,36 +299,6 @@ impl Charged {
     fn of_ran(&self) -> f64 {
         self.charged as f64 / self.ran.max(1) as f64
     }
-}
-
-/// Bursts of programs that are neither ranks nor the culprit, by CPU.
-struct Strangers(BTreeMap<Cpu, Vec<Stretch>>);
-
-impl Strangers {
-    fn ran_in(&self, step: &Stretch) -> bool {
-        self.0.get(&step.0).is_some_and(|b| overlaps(b, step))
-    }
-}
-
-fn strangers(run: &RunReader, culprit: &str) -> Strangers {
-    let tasks = run.read::<Tasks>().unwrap();
-    let known = [TaskKind::Idle, TaskKind::Kernel, TaskKind::Rank];
-    let strange: BTreeSet<Pid> = tasks
-        .rows()
-        .filter(|t| !known.contains(&t.kind) && t.name != culprit)
-        .map(|t| t.pid)
-        .collect();
-    let mut bursts: BTreeMap<Cpu, Vec<Stretch>> = BTreeMap::new();
-    for b in run.read::<Bursts>().unwrap().rows() {
-        if strange.contains(&b.pid) {
-            let stretch = (b.cpu, b.begin_ns, b.end_ns);
-            bursts.entry(b.cpu).or_default().push(stretch);
-        }
-    }
-    for list in bursts.values_mut() {
-        list.sort_by_key(|b| b.1);
-    }
-    Strangers(bursts)
 }
 
 /// Share of the CPUs used by processes other than the study and its culprits.

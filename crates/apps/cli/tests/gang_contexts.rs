@@ -129,6 +129,7 @@ fn two_gangs_with_contexts_are_switched_and_compute_what_they_compute_alone() {
     let late = [
         "a node could not drain the network",
         "a node could not freeze the gang",
+        "a node did not answer in time",
     ];
     let mut aborted = status.switches.aborted.iter();
     assert!(

@@ -21,7 +21,7 @@ set -- $IDLEWAVE_NODES
 at=$(awk -v n="$1" '$2 == n { print $1 }' /etc/hosts):7431
 "$IDLEWAVE" gang start --socket "$DIR/gang.sock" --listen $at --key "$DIR/key" --slice 20ms --settle 100ms --no-yield --contexts valid 2>"$DIR/log" &
 service=$!
-while [ ! -e "$DIR/key" ]; do sleep 0.02; done
+while [ ! -s "$DIR/key" ]; do sleep 0.02; done
 "$AGENT" $2 "exec $IDLEWAVE gang agent --controller $at --node 1 --key $DIR/key" 2>"$DIR/log.1" &
 while ! "$IDLEWAVE" gang status --json --socket "$DIR/gang.sock" 2>/dev/null | grep -q '"node": 1'; do sleep 0.05; done
 for job in a b; do

@@ -39,6 +39,7 @@ while [ ! -e "$DIR/end" ]; do
     "$AGENT" $2 "echo \$\$ >$DIR/agent; IDLEWAVE_GANG_FAULT=$DIR/fault exec $IDLEWAVE gang agent --controller $at --node 1 --key $DIR/key" 2>>"$DIR/log.1"
     while [ -e "$DIR/hold" ] && [ ! -e "$DIR/end" ]; do sleep 0.05; done
 done &
+agent=$!
 while [ ! -e "$DIR/end" ]; do
     for job in "$DIR"/*.go; do
         [ -e "$job" ] || continue
@@ -49,6 +50,7 @@ while [ ! -e "$DIR/end" ]; do
 done
 "$IDLEWAVE" gang stop --socket "$DIR/gang.sock" >/dev/null
 wait $service
+wait $agent
 sleep 0.2
 ls -d /dev/shm/idlewave-* >"$DIR/left" 2>/dev/null
 "$AGENT" $2 "ls -d /dev/shm/idlewave-*" >>"$DIR/left" 2>/dev/null

@@ -81,6 +81,19 @@ fn now() -> u64 {
     idlewave_freeze::clock::now().get()
 }
 
+/// How often agents said that what they hold runs, whatever the controller ordered: they got no CPU
+/// in time.
+fn let_go(directory: &Path, nodes: u32) -> usize {
+    let logs = (0..nodes).map(|k| match k {
+        0 => directory.join("log"),
+        _ => directory.join(format!("log.{k}")),
+    });
+    let texts = logs.filter_map(|log| std::fs::read_to_string(log).ok());
+    let text: String = texts.collect();
+    let times = |words: &str| text.matches(words).count();
+    times("out of step, everything runs") + times("its watchdog thawed everything")
+}
+
 /// When a rank ran, in ns, within a window. A stretch begins and ends with clock readings, so it is
 /// never too long.
 fn ran(directory: &Path, job: &str, rank: u32, within: (u64, u64)) -> Vec<(u64, u64)> {
@@ -172,6 +185,7 @@ fn gangs_over_several_nodes_are_switched_in_step_and_a_node_that_died_comes_back
         until(dir, "switches", |s| {
             s.switches.switched > start.switches.switched + 1
         });
+        let let_go_before = let_go(dir, nodes);
         let begin = now();
         std::thread::sleep(Duration::from_secs(u64::from(seconds) * 2 / 5));
         let middle = until(dir, "turns", |s| {
@@ -183,6 +197,7 @@ fn gangs_over_several_nodes_are_switched_in_step_and_a_node_that_died_comes_back
         until(dir, "another turn", |s| {
             s.switches.switched > middle.switches.switched + 1
         });
+        let let_go = let_go(dir, nodes) - let_go_before;
         let turns = middle.switches.switched - start.switches.switched;
         say(
             "from the stop to the last thaw",
@@ -245,9 +260,12 @@ fn gangs_over_several_nodes_are_switched_in_step_and_a_node_that_died_comes_back
             both
         );
         // Each gang runs, and while a runs on any node, b runs on none, unless a node was given up,
-        // which the status shows.
+        // which the status shows, or its agent got no CPU in time, which its log shows.
         assert!(time.iter().all(|time| *time > 0));
-        if middle.switches.missing == start.switches.missing {
+        let given_up = middle.switches.missing - start.switches.missing;
+        if given_up > 0 || let_go > 0 {
+            println!("both may run: {given_up} given up, {let_go} times everything ran");
+        } else {
             let said = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap_or_default();
             let (log, more) = (said("log"), said("log.1"));
             assert_eq!(both, 0, "from {begin} to {end}\n{at}{log}{more}");

@@ -156,11 +156,26 @@ fn agent(controller: SocketAddr, key: &Path) -> Ended {
 
 /// Acts as a peer with a key, for a while.
 fn speak(me: Peer, to: Peer, at: SocketAddr, key: &Key, words: &[&str]) {
+    let begin = Instant::now();
+    let enough = || begin.elapsed() >= Duration::from_millis(250);
+    speak_until(me, to, at, key, words, enough);
+}
+
+/// The same until that is enough.
+fn speak_until(
+    me: Peer,
+    to: Peer,
+    at: SocketAddr,
+    key: &Key,
+    words: &[&str],
+    mut enough: impl FnMut() -> bool,
+) {
     let here = Address::Udp("127.0.0.1:0".parse().unwrap());
     let mut link = Link::bind(me, Auth::Key(key.clone()), &here).unwrap();
     link.know(to, Address::Udp(at));
     let begin = Instant::now();
-    while begin.elapsed() < Duration::from_millis(250) {
+    while !enough() {
+        assert!(begin.elapsed() < gang::LIMIT, "{me:?} is not heard");
         let now = Nanos::from_nanos(begin.elapsed().as_nanos() as u64);
         for word in words {
             // State is distinguished from protocol messages by its first byte.
@@ -230,7 +245,9 @@ fn what_is_forged_or_recorded_and_said_again_changes_nothing() {
     assert_eq!(ask(&service, &Request::Drain { on: true }), Reply::Done);
     service.await_status("drained", |s| s.running.is_none());
     std::thread::sleep(Duration::from_millis(300));
-    let before = service.try_status().unwrap();
+    let before = service.await_status("drained and in step", |s| {
+        s.running.is_none() && s.nodes[0].coordinated
+    });
     let said = until("enough is said", || {
         Some(relay.said()).filter(|said| said.len() > 50)
     });
@@ -296,40 +313,50 @@ fn what_is_forged_or_recorded_and_said_again_changes_nothing() {
     // With the key, the same messages are accepted: they were not refused for another reason.
     drop(jobs);
     service.await_status("all gangs are over", |s| s.gangs.is_empty());
-    speak(
+    speak_until(
         Peer::Agent(NodeId::new(5)),
         Peer::Controller,
         free,
         &good,
         &[HELLO],
+        || service.try_status().is_some_and(|s| s.nodes.len() == 2),
     );
-    service.await_status("a node of the own side", |s| s.nodes.len() == 2);
-    speak(
+    speak_until(
         Peer::Controller,
         Peer::Agent(NodeId::new(0)),
         relay.agent.lock().unwrap().unwrap(),
         &good,
         &ORDERS,
+        || second.0.try_wait().unwrap().is_some(),
     );
-    until("the agent obeys", || second.0.try_wait().unwrap());
 }
 
-/// Sends one line to the service as that user, and returns the answer.
+/// Sends one line to the service as that user, and returns the answer; again if the user has asked
+/// too much for the moment.
 fn said_by(user: u32, service: &Service, request: &Request) -> Reply {
     const ASK: &str = "import socket,sys
 s=socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
-s.sendall(sys.argv[2].encode()+b'\\n')
+try: s.sendall(sys.argv[2].encode()+b'\\n')
+except OSError: pass
 print(s.makefile().readline())";
-    let out = Command::new("python3")
-        .args(["-c", ASK])
-        .arg(&service.socket)
-        .arg(serde_json::to_string(request).unwrap())
-        .uid(user)
-        .current_dir("/")
-        .output()
-        .unwrap();
-    serde_json::from_slice(&out.stdout).unwrap_or_else(|_| panic!("{out:?}"))
+    until("the service answers that user", || {
+        let out = Command::new("python3")
+            .args(["-c", ASK])
+            .arg(&service.socket)
+            .arg(serde_json::to_string(request).unwrap())
+            .uid(user)
+            .current_dir("/")
+            .output()
+            .unwrap();
+        let reply = serde_json::from_slice::<Reply>(&out.stdout);
+        let reply = reply.unwrap_or_else(|_| panic!("{out:?}"));
+        let busy = matches!(&reply, Reply::Failed(why) if why.contains("sends too many requests"));
+        if busy {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        (!busy).then_some(reply)
+    })
 }
 
 fn refused(reply: Reply, why: &str) {
@@ -542,11 +569,18 @@ while True:
 
 #[test]
 fn a_place_or_a_socket_that_another_user_has_made_is_neither_used_nor_believed() {
-    const VICTIM: u32 = 61_234;
     if idlewave_sys::Uid::own() != idlewave_sys::Uid::ROOT {
         skip("only root can be two users");
         return;
     }
+    // A number that no user has, and whose place no other check has taken.
+    let place_of = |user: u32| format!("/tmp/idlewave-{user}");
+    let first = std::process::id();
+    let victim = (0..600)
+        .map(|n| 60_578 + (first + n) % 600)
+        .find(|user| std::fs::create_dir(place_of(*user)).is_ok())
+        .unwrap();
+    let place = Prepared(place_of(victim).into());
     let home = tempfile::tempdir().unwrap();
     std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let program = common::program_for_all(home.path());
@@ -557,8 +591,8 @@ fn a_place_or_a_socket_that_another_user_has_made_is_neither_used_nor_believed()
             .args(what)
             .env_remove("XDG_RUNTIME_DIR")
             .stdin(Stdio::null())
-            .uid(VICTIM)
-            .gid(VICTIM)
+            .uid(victim)
+            .gid(victim)
             .current_dir("/");
         let out = command.output().unwrap();
         (
@@ -566,13 +600,11 @@ fn a_place_or_a_socket_that_another_user_has_made_is_neither_used_nor_believed()
             String::from_utf8_lossy(&out.stderr).into_owned(),
         )
     };
-    let place = Prepared(format!("/tmp/idlewave-{VICTIM}").into());
-    std::fs::create_dir(&place.0).unwrap();
     std::os::unix::fs::chown(&place.0, Some(NOBODY), None).unwrap();
     std::fs::set_permissions(&place.0, std::fs::Permissions::from_mode(0o777)).unwrap();
     let precious = home.path().join("precious");
     std::fs::write(&precious, "precious").unwrap();
-    std::os::unix::fs::chown(&precious, Some(VICTIM), None).unwrap();
+    std::os::unix::fs::chown(&precious, Some(victim), None).unwrap();
     std::os::unix::fs::symlink(&precious, place.0.join("gang.log")).unwrap();
     let _false = false_service(&place.0.join("gang.sock"), NOBODY);
 

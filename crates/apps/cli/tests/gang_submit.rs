@@ -24,13 +24,19 @@ struct Service {
 
 impl Service {
     fn start() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let service = Self { directory };
-        run(service
-            .ask("start")
-            .args(["--background", "--slice", "10ms"]))
-        .succeeded();
-        service
+        let mut left = 5;
+        loop {
+            left -= 1;
+            let directory = tempfile::tempdir().unwrap();
+            let service = Self { directory };
+            let mut start = service.ask("start");
+            let done = run(start.args(["--background", "--slice", "10ms"]));
+            // One that gets no CPU answers too late.
+            if left == 0 || !done.stderr.contains("within 15 s") {
+                done.succeeded();
+                return service;
+            }
+        }
     }
 
     fn ask(&self, what: &str) -> std::process::Command {
@@ -151,9 +157,10 @@ fn gangs_that_work_in_turns_are_never_seen_to_do_anything_else() {
                 looks += 1;
                 idle += u32::from(gang["idle"] == true);
                 let observed = gang["observed"].as_str();
-                // A rank that was frozen between two looks seems idle, which does not count.
+                // A rank that was frozen between two looks seems idle, which does not count. Ranks that
+                // take long to start are admitted before they are seen.
                 assert!(
-                    matches!(observed, Some("progressing" | "idle" | "terminated")),
+                    matches!(observed, None | Some("progressing" | "idle" | "terminated")),
                     "{gang:#?}"
                 );
             }

@@ -92,7 +92,8 @@ fn a_study_in_a_pid_namespace_names_who_took_the_cpu() {
         println!("skipped: a study needs two CPUs");
         return;
     };
-    let knave = Culprit::start("knave", 20_000, 25_000, 6, &cpus[..1]);
+    // As long as the study takes.
+    let knave = Culprit::start("knave", 20_000, 25_000, 600, &cpus[..1]);
     run(&mut command).succeeded();
     drop(knave);
     let Some(reader) = traced(&path) else { return };
@@ -147,10 +148,11 @@ fn ranks_in_a_pid_namespace_are_those_of_the_trace_wherever_the_recorder_is() {
         .arg("--");
     launcher(&mpi, dir.path(), &mut command);
     command.arg(&program);
-    run(&mut inside(&command).unwrap()).succeeded();
+    let recorded = run(&mut inside(&command).unwrap());
+    recorded.succeeded();
     run(idlewave().arg("explain").arg(&path)).succeeded();
     if let Some(reader) = traced(&path) {
-        assert_eq!(reader.manifest().ranks.len(), 2);
+        assert_eq!(reader.manifest().ranks.len(), 2, "{recorded:?}");
         ranks_are_seen(&reader);
     }
     // Only the ranks.
@@ -160,10 +162,11 @@ fn ranks_in_a_pid_namespace_are_those_of_the_trace_wherever_the_recorder_is() {
     bare.args(["--", "unshare", "-mpf", "--mount-proc"]);
     launcher(&mpi, dir.path(), &mut bare);
     bare.arg(&program);
-    run(&mut bare).succeeded();
+    let recorded = run(&mut bare);
+    recorded.succeeded();
     run(idlewave().arg("explain").arg(&path)).succeeded();
     if let Some(reader) = traced(&path) {
-        assert_eq!(reader.manifest().ranks.len(), 2);
+        assert_eq!(reader.manifest().ranks.len(), 2, "{recorded:?}");
         ranks_are_seen(&reader);
     }
 }
@@ -192,7 +195,7 @@ fn a_deadlock_in_a_pid_namespace_is_seen_and_ended() {
         return;
     };
     let mut command = idlewave();
-    command.args(["gang", "watch", "--kill", "--timeout", "50s", "--"]);
+    command.args(["gang", "watch", "--kill", "--timeout", "500s", "--"]);
     launcher(&mpi, dir.path(), &mut command);
     command.arg(&program).arg("receive");
     let Some(mut command) = inside(&command) else {

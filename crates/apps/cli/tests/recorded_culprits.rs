@@ -9,7 +9,7 @@ mod culprit;
 #[path = "common/precedence.rs"]
 mod precedence;
 
-use culprit::{Culprit, overlap, overlaps, two_cpus};
+use culprit::{Culprit, Strangers, overlap, overlaps, two_cpus};
 use idlewave_mpi::abi::Family;
 use idlewave_mpi::testing::{Installation, installations, long};
 use idlewave_run::findings::{Findings, SourceFinding};
@@ -60,7 +60,7 @@ struct Case<'a> {
 /// The results of one recorded run.
 #[derive(Default)]
 struct Outcome {
-    /// Iterations that were late because of the culprit.
+    /// Iterations that were late because of the culprit alone.
     iterations: usize,
     /// Waits in these and the next iterations, of all ranks on other CPUs together.
     waited: u64,
@@ -117,7 +117,8 @@ fn record(case: &Case<'_>, dir: &Path) -> Outcome {
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{words}");
 
-    let waiting = Waiting::read(&RunReader::open(&bundle).unwrap(), case);
+    let reader = RunReader::open(&bundle).unwrap();
+    let waiting = Waiting::read(&reader, case);
     let accounts: Vec<Account> = (0..case.cpus.len() as u32)
         .map(|rank| account(&own, rank))
         .collect();
@@ -126,6 +127,9 @@ fn record(case: &Case<'_>, dir: &Path) -> Outcome {
         cpus.filter(move |(_, c)| (**c == case.struck) == struck)
             .map(|(rank, _)| rank)
     };
+    let struck = on(true).next().expect("a rank is struck");
+    let node = reader.manifest().ranks[struck].node;
+    let strangers = Strangers::of(&reader, node, CULPRIT);
     let mut outcome = Outcome::default();
     for i in 0..case.iterations as usize - 1 {
         let last = on(true)
@@ -133,11 +137,12 @@ fn record(case: &Case<'_>, dir: &Path) -> Outcome {
             .expect("a rank is struck");
         let [begin, arrival, _] = accounts[last][i];
         let others = on(false).map(|rank| accounts[rank][i][1]).max().unwrap();
-        let hit = overlaps(&done.runs, &(case.struck, begin, arrival));
+        let iteration = (case.struck, begin, arrival);
+        let hit = overlaps(&done.runs, &iteration) && !strangers.ran_in(&iteration);
         if !hit || arrival.saturating_sub(others) < LATE_NS {
             continue;
         }
-        let ran = overlap(&done.runs, &(case.struck, begin, arrival));
+        let ran = overlap(&done.runs, &iteration);
         let (mut waited, mut charged, mut expected) = (0, 0, 0);
         for rank in on(false) {
             // On a ring the delay reaches ranks that are not neighbours one iteration later.

@@ -91,17 +91,40 @@ fn nodes_below_different_leaves_share_the_uplink() {
 const LINK: f64 = 12.5e6;
 const BUCKET: f64 = 6400.0;
 
+/// Whether a calibration was successful and has samples of all kinds.
+fn is_complete(out: &Output) -> bool {
+    let found: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap_or_default();
+    let points = found["samples"]["points"].as_array();
+    let has = |kind: &str| {
+        let mut probes = points.into_iter().flatten().map(|p| &p["probe"]);
+        probes.any(|probe| probe["kind"] == kind)
+    };
+    let kinds = ["ping_pong", "stream", "all_to_all", "memory"];
+    out.status.success() && kinds.into_iter().all(has)
+}
+
 /// A calibration of a few seconds reveals that pairs share their nodes' links. It writes its files,
 /// and its samples can be fitted again.
 #[test]
 fn pairs_of_two_nodes_get_their_share_of_a_slow_link() {
     let _turn = turn();
-    let dir = shared();
-    let script = "mpirun.openmpi -n 4 --map-by ppr:2:node \"$IDLEWAVE\" place calibrate --duration 6s -o \"$DIR/net.toml\" \
-                  --samples \"$DIR/samples.json\" --html \"$DIR/net.html\" --json";
     let rig = "with_nodes --free --rate 100mbit 2";
-    let Some(out) = on_links(rig, script, dir.path()) else {
-        return;
+    // Under other load, little or nothing fits into six seconds.
+    let mut seconds = 6;
+    let (dir, out) = loop {
+        // Files of an earlier attempt would be refused.
+        let dir = shared();
+        let script = format!(
+            "mpirun.openmpi -n 4 --map-by ppr:2:node \"$IDLEWAVE\" place calibrate --duration {seconds}s -o \"$DIR/net.toml\" \
+             --samples \"$DIR/samples.json\" --html \"$DIR/net.html\" --json"
+        );
+        let Some(out) = on_links(rig, &script, dir.path()) else {
+            return;
+        };
+        if seconds == 96 || is_complete(&out) {
+            break (dir, out);
+        }
+        seconds *= 4;
     };
     assert_eq!(out.status.code(), Some(0));
     let found: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();

@@ -160,8 +160,12 @@ mod tests {
         };
         let (namespace, outside) = loop {
             let path = format!("/proc/{}/ns/pid_for_children", unshare.id());
-            let inode = fs::metadata(path).expect("unshare runs").ino();
-            let namespace = PidNamespace::of_inode(inode);
+            // Not there until the namespace has its first process.
+            let Ok(children) = fs::metadata(path) else {
+                std::thread::yield_now();
+                continue;
+            };
+            let namespace = PidNamespace::of_inode(children.ino());
             if let Some(pid) = below(namespace, 1, |_| true).expect("it shows all") {
                 break (namespace, pid);
             }

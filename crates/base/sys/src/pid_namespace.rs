@@ -113,11 +113,19 @@ pub fn below(
         return Err(io::ErrorKind::Unsupported.into());
     }
     for found in within("/proc", pid).filter(|&found| is_it(found)) {
-        if fs::metadata(format!("/proc/{found}/ns/pid"))?.ino() == namespace.0 {
-            return Ok(Some(found));
+        match fs::metadata(format!("/proc/{found}/ns/pid")) {
+            Ok(meta) if meta.ino() == namespace.0 => return Ok(Some(found)),
+            Ok(_) => {}
+            Err(error) if has_ended(&error) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(None)
+}
+
+/// Whether a process ended while it was looked at.
+fn has_ended(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
 /// Processes or threads in a directory of /proc that have the PID `pid` in a namespace of their

@@ -3,11 +3,12 @@
 use super::NetworkError;
 use super::sealed::Sealed;
 use crate::contexts::{DeviceSpec, Placed};
+use crate::marked::{cpu_time, may_run};
 use crate::parcel::Spec;
 use idlewave_fabric::netctx::transport::Addresses;
 use idlewave_fabric::netctx::{Device, Udp, Within};
 use idlewave_gang::protocol::Slot;
-use idlewave_units::NodeId;
+use idlewave_units::{Nanos, NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -36,8 +37,32 @@ pub(super) struct Late {
     switches: u32,
     /// Who was inside at the last one.
     within: Within,
+    /// CPU time that its process had used at the first one.
+    used: Nanos,
     /// Whether it left since then, or another rank was inside.
     moves: bool,
+}
+
+impl Late {
+    fn new(within: Within) -> Self {
+        Self {
+            since: Instant::now(),
+            switches: 0,
+            within,
+            used: cpu_time(Pid::new(within.process)),
+            moves: false,
+        }
+    }
+
+    /// Whether its gang must fail. A rank that waits for a CPU cannot leave, so the patience is for
+    /// the CPU time that it gets; if it sleeps inside, for the time that passes.
+    fn is_over(&self, stuck: &Stuck) -> bool {
+        let (elapsed, process) = (self.since.elapsed(), Pid::new(self.within.process));
+        let used = || cpu_time(process).saturating_sub(self.used);
+        let never_leaves = || used() >= stuck.patience.into() || !may_run(process);
+        let is_stuck = !self.moves && elapsed >= stuck.patience && never_leaves();
+        self.switches >= TRIES && (is_stuck || elapsed >= stuck.longest)
+    }
 }
 
 /// Users with a rank that did not leave its device.
@@ -46,8 +71,9 @@ pub(super) struct Stuck {
     /// How long switches are abandoned because of a rank that never leaves its device, before its
     /// gang fails. A rank is normally inside for microseconds, but may be preempted there.
     pub(super) patience: Duration,
-    /// The same for ranks that do leave it: on a machine that others use fully, at switch after
-    /// switch another rank may be preempted inside. A gang that does so on purpose ends after this.
+    /// The same for ranks that do leave it, or get no CPU to do so: on a machine that others use
+    /// fully, at switch after switch some rank may be preempted inside. A gang that stays there on
+    /// purpose ends after this.
     pub(super) longest: Duration,
     users: BTreeMap<u32, Instant>,
 }
@@ -131,20 +157,11 @@ impl Driven {
             gang,
             rank: inside.rank,
         };
-        let late = self.late.get_or_insert_with(|| Late {
-            since: Instant::now(),
-            switches: 0,
-            within: inside,
-            moves: false,
-        });
+        let late = self.late.get_or_insert_with(|| Late::new(inside));
         late.switches += 1;
         late.moves |= late.within != inside;
         late.within = inside;
-        let patience = match late.moves {
-            true => stuck.longest,
-            false => stuck.patience,
-        };
-        if late.switches < TRIES || late.since.elapsed() < patience {
+        if !late.is_over(stuck) {
             return Err(within);
         }
         self.late = None;

@@ -129,6 +129,8 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
         killed: false,
     };
     let status = wait_for(child, &mut signals, |end| submitted.step(end));
+    // What was said since the last step.
+    submitted.service.listen();
     if let Some(ticket) = ticket {
         // The agent has removed it, unless the agent was killed.
         let _ = std::fs::remove_file(ticket);

@@ -4,7 +4,11 @@
 // Each test program uses only a part of it.
 #![allow(dead_code, clippy::unwrap_used)]
 
-use idlewave_units::Cpu;
+use idlewave_run::tables::{Bursts, TaskKind, Tasks};
+use idlewave_run::{RunReader, Table};
+use idlewave_units::{Cpu, NodeId, Pid};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -19,8 +23,16 @@ pub struct Done {
     pub runs: Vec<Stretch>,
 }
 
-/// A culprit at work.
+/// A culprit at work; ends when it is dropped.
 pub struct Culprit(Child);
+
+impl Drop for Culprit {
+    fn drop(&mut self) {
+        // Both fail only if it has been waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 impl Culprit {
     /// Starts a culprit that runs for `length_us` every `period_us` on `cpus` in turn.
@@ -38,8 +50,11 @@ impl Culprit {
     }
 
     /// Waits for its end.
-    pub fn finish(self) -> Done {
-        Done::read(&self.0.wait_with_output().unwrap().stdout)
+    pub fn finish(mut self) -> Done {
+        let mut line = Vec::new();
+        let mut stdout = self.0.stdout.take().unwrap();
+        stdout.read_to_end(&mut line).unwrap();
+        Done::read(&line)
     }
 }
 
@@ -114,4 +129,35 @@ pub fn overlap(list: &[Stretch], stretch: &Stretch) -> u64 {
         .filter(|r| r.0 == cpu)
         .map(|r| r.2.min(end) - r.1.max(begin))
         .sum()
+}
+
+/// Bursts of programs that are neither ranks nor the culprit, by CPU.
+pub struct Strangers(BTreeMap<Cpu, Vec<Stretch>>);
+
+impl Strangers {
+    /// By the trace of this node.
+    pub fn of(run: &RunReader, node: NodeId, culprit: &str) -> Self {
+        let tasks = run.read::<Tasks>().unwrap();
+        let known = [TaskKind::Idle, TaskKind::Kernel, TaskKind::Rank];
+        let strange: BTreeSet<Pid> = tasks
+            .rows()
+            .filter(|t| t.node == node && !known.contains(&t.kind) && t.name != culprit)
+            .map(|t| t.pid)
+            .collect();
+        let mut bursts: BTreeMap<Cpu, Vec<Stretch>> = BTreeMap::new();
+        for b in run.read::<Bursts>().unwrap().rows() {
+            if b.node == node && strange.contains(&b.pid) {
+                let stretch = (b.cpu, b.begin_ns, b.end_ns);
+                bursts.entry(b.cpu).or_default().push(stretch);
+            }
+        }
+        for list in bursts.values_mut() {
+            list.sort_by_key(|b| b.1);
+        }
+        Self(bursts)
+    }
+
+    pub fn ran_in(&self, step: &Stretch) -> bool {
+        self.0.get(&step.0).is_some_and(|b| overlaps(b, step))
+    }
 }

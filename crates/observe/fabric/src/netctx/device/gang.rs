@@ -323,13 +323,17 @@ impl Admitted {
         }
         // SeqCst: a rank that saw the gate open had announced before that it is inside; see
         // `RankPort::enter`.
-        let entry = |(place, seat): (u32, &Seat)| (place, seat.inside.load(Ordering::SeqCst));
-        let (place, entry) = self
-            .seats(shared)
-            .map(entry)
-            .find(|(_, entry)| *entry != 0)?;
-        let rank = *self.ranks.get(place as usize)?;
-        Some(Within { rank, entry })
+        self.seats(shared).find_map(|(place, seat)| {
+            let entry = seat.inside.load(Ordering::SeqCst);
+            let rank = *self.ranks.get(place as usize)?;
+            let process = seat.process.load(Ordering::Acquire);
+            let within = Within {
+                rank,
+                entry,
+                process,
+            };
+            (entry != 0).then_some(within)
+        })
     }
 
     /// Whether nothing is in flight between nodes.

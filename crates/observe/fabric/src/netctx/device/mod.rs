@@ -47,6 +47,8 @@ pub struct Within {
     /// The number of its entry, by what it wrote itself: if it is the same later, the rank has not
     /// left in between.
     pub entry: u32,
+    /// Its process, by its PID in its own namespace, and by what it wrote itself.
+    pub process: u32,
 }
 
 /// The parameters of a new device.
