@@ -51,7 +51,7 @@ mod tests {
     fn it_is_looked_again_with_pauses_until_something_is_there() {
         let start = now();
         let mut looks = 0_u64;
-        let found = look_until(start, Nanos::from_secs(5), || {
+        let found = look_until(start, Nanos::from_secs(60), || {
             looks += 1;
             Ok::<_, ()>((looks == 5).then_some('x'))
         });
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(found, Ok(None));
         assert!(last >= start + limit);
         // A spinning wait would poll thousands of times.
-        assert!((2..=30).contains(&looks), "{looks} looks");
+        assert!((1..=30).contains(&looks), "{looks} looks");
         // Even without any time there is one poll.
         let at_once = look_until(now(), Nanos::ZERO, || Ok::<_, ()>(Some(1)));
         assert_eq!(at_once.unwrap().unwrap().0, 1);

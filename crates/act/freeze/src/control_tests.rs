@@ -4,6 +4,11 @@ use super::*;
 use std::thread;
 use std::time::Duration;
 
+/// For what must happen, however late.
+const LONG: Nanos = Nanos::from_secs(60);
+/// Longer than that.
+const LONGER: Nanos = Nanos::from_secs(70);
+
 /// A group of version 2 whose state never changes.
 fn fake_v2(events: &str) -> (tempfile::TempDir, Control) {
     let dir = tempfile::tempdir().unwrap();
@@ -74,7 +79,7 @@ fn a_late_group_of_version_1_that_thaws_again_is_not_frozen() {
     let command = dir.path().join("freezer.state");
     // Like the kernel: answers THAWED once that is written.
     let kernel = thread::spawn(move || {
-        let end = now() + Nanos::from_secs(10);
+        let end = now() + LONG;
         while now() < end && !fs::read_to_string(&command).unwrap().contains("THAWED") {
             thread::sleep(Duration::from_micros(200));
         }
@@ -99,14 +104,14 @@ fn freezing_is_not_frozen_and_frozen_is_confirmed_when_it_is_said() {
     let answer = dir.path().join("answer");
     let command = dir.path().join("freezer.state");
     let kernel = thread::spawn(move || {
-        let end = now() + Nanos::from_secs(10);
+        let end = now() + LONG;
         while now() < end && !fs::read_to_string(&command).unwrap().contains("FROZEN") {
             thread::sleep(Duration::from_micros(200));
         }
         thread::sleep(Duration::from_millis(20));
         say(&answer, "FROZEN\n\n\n");
     });
-    let after = control.freeze(Nanos::from_secs(20)).unwrap();
+    let after = control.freeze(LONGER).unwrap();
     kernel.join().unwrap();
     assert!(after >= Nanos::from_millis(20), "{after}");
     assert_eq!(text(&dir, "freezer.state"), "FROZEN");
@@ -119,7 +124,7 @@ fn a_group_that_stays_freezing_is_told_again() {
     // Misses the first order, like a process that forked in the meantime.
     let kernel = thread::spawn(move || {
         let ordered = || fs::read_to_string(&command).unwrap() == "FROZEN";
-        let end = now() + Nanos::from_secs(10);
+        let end = now() + LONG;
         for _ in 0..2 {
             while now() < end && !ordered() {
                 thread::sleep(Duration::from_micros(200));
@@ -132,7 +137,7 @@ fn a_group_that_stays_freezing_is_told_again() {
             say(&answer, "FROZEN\n\n\n");
         }
     });
-    let frozen = control.freeze(Nanos::from_secs(12));
+    let frozen = control.freeze(LONGER);
     kernel.join().unwrap();
     frozen.unwrap();
 }

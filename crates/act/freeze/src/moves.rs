@@ -118,7 +118,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     const SHORT: Nanos = Nanos::from_millis(20);
-    const LONG: Nanos = Nanos::from_secs(20);
+    const LONG: Nanos = Nanos::from_secs(60);
 
     #[test]
     fn who_wants_to_pause_waits_for_a_move_and_not_for_long() {
@@ -177,7 +177,7 @@ mod tests {
             let pauses = (0..5).map(|_| {
                 // It is moving again by now.
                 sleep_until(now() + Nanos::from_millis(5));
-                let paused = moves.pause(Nanos::from_secs(5));
+                let paused = moves.pause(LONG);
                 moves.resume();
                 paused.is_ok()
             });

@@ -184,6 +184,7 @@ pub(crate) fn closure(
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::time::{Duration, Instant};
 
     fn made(pid: u32, parent: u32, session: u32) -> (Pid, Stat) {
         let stat = Stat {
@@ -278,19 +279,20 @@ mod tests {
     #[test]
     fn children_are_found_by_their_parents_lists_as_among_all() {
         let mut shell = std::process::Command::new("sh")
-            .args(["-c", "sh -c 'sleep 20 & wait' & wait"])
+            .args(["-c", "sh -c 'sleep 600 & wait' & wait"])
             .spawn()
             .unwrap();
         let pid = Pid::new(shell.id());
         let start = stat(pid).unwrap().start;
-        let mut lists = None;
-        for _ in 0..5_000 {
-            lists = descendants(&[(pid, start)].into());
-            if lists.as_ref().is_none_or(|l| l.len() == 3) {
-                break;
+        let begun = Instant::now();
+        let lists = loop {
+            let lists = descendants(&[(pid, start)].into());
+            let there = lists.as_ref().is_none_or(|l| l.len() == 3);
+            if there || begun.elapsed() > Duration::from_secs(60) {
+                break lists;
             }
-            std::thread::sleep(std::time::Duration::from_millis(2));
-        }
+            std::thread::sleep(Duration::from_millis(2));
+        };
         let among_all = closure(&all().unwrap(), &[pid].into(), &BTreeSet::new());
         let another = descendants(&[(pid, start + 1)].into());
         for child in among_all.iter().skip(1) {

@@ -347,6 +347,10 @@ pub fn cpu_time(pid: Pid) -> Nanos {
 mod tests {
     use super::*;
     use crate::testing::{Ended, sleep, sleep_called};
+    use std::time::{Duration, Instant};
+
+    /// For what must happen, however late.
+    const LONG: Duration = Duration::from_secs(60);
 
     fn spec(gang: u32, token: &str) -> Spec {
         Spec {
@@ -360,12 +364,14 @@ mod tests {
 
     /// Looks until the processes have executed their programs.
     fn find(marks: &mut Marks, specs: &[Spec], wanted: usize) -> BTreeMap<GangId, Vec<Marked>> {
+        let begun = Instant::now();
         for turn in 0_u64.. {
             let found = marks.find(specs, Nanos::from_millis(turn));
-            if found.values().map(Vec::len).sum::<usize>() >= wanted || turn == 500 {
+            let late = begun.elapsed() > LONG;
+            if found.values().map(Vec::len).sum::<usize>() >= wanted || late {
                 return found;
             }
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
         }
         unreachable!()
     }
@@ -434,8 +440,10 @@ mod tests {
         let rank = |found: &BTreeMap<GangId, Vec<Marked>>| found[&GangId::new(1)][0].rank;
         assert_eq!(rank(&find(&mut marks, &specs, 1)), None);
         drop(child.stdin.take());
-        let came = (1..500).any(|turn| {
-            std::thread::sleep(std::time::Duration::from_millis(10));
+        let begun = Instant::now();
+        let mut turns = (1..).take_while(|_| begun.elapsed() < LONG);
+        let came = turns.any(|turn| {
+            std::thread::sleep(Duration::from_millis(10));
             // However late.
             rank(&marks.find(&specs, Nanos::from_secs(20 * turn))) == Some(2)
         });
@@ -453,13 +461,11 @@ mod tests {
         assert_eq!(find(&mut marks, &specs, 1)[&GangId::new(1)].len(), 1);
         // This includes a zombie: its parent has not reaped it.
         process.kill();
-        for _ in 0..500 {
-            if marks.find(&specs, Nanos::ZERO)[&GangId::new(1)].is_empty() {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(10));
+        let begun = Instant::now();
+        while !marks.find(&specs, Nanos::ZERO)[&GangId::new(1)].is_empty() {
+            assert!(begun.elapsed() < LONG, "it is still found");
+            std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("it is still found");
     }
 
     #[test]
@@ -505,7 +511,7 @@ mod tests {
         let launcher = crate::testing::start(&mpirun, &[mark]);
         let comm = format!("/proc/{}/comm", second.pid());
         while fs::read_to_string(&comm).unwrap() != "srun\n" {
-            std::thread::sleep(std::time::Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5));
         }
         let found = find(&mut Marks::new(), &[spec(1, &token)], 3);
         let all = &found[&GangId::new(1)];
@@ -524,12 +530,10 @@ mod tests {
             .map(Ended)
             .unwrap();
         let before = cpu_time(busy.pid());
-        for turn in 0.. {
-            if cpu_time(busy.pid()) > before {
-                break;
-            }
-            assert!(turn < 1_000);
-            std::thread::sleep(std::time::Duration::from_millis(10));
+        let begun = Instant::now();
+        while cpu_time(busy.pid()) <= before {
+            assert!(begun.elapsed() < LONG, "it does not run");
+            std::thread::sleep(Duration::from_millis(10));
         }
         assert_eq!(cpu_time(Pid::new(u32::MAX)), Nanos::ZERO);
     }

@@ -165,7 +165,7 @@ mod tests {
             end: false,
         };
         scout.look_for(vec![spec], true);
-        let limit = clock::now() + Nanos::from_secs(20);
+        let limit = clock::now() + Nanos::from_secs(60);
         assert_eq!(wait(&[scout.socket()], Some(limit)).unwrap(), [true]);
         let found = scout.take().unwrap();
         assert_eq!(found.found, BTreeMap::from([(GangId::new(4), Vec::new())]));

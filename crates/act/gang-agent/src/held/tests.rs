@@ -10,10 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+/// For what must succeed, however late.
+const LONG: Nanos = Nanos::from_secs(60);
+
 impl Gangs {
     /// Waits until all found processes are under control.
     pub fn settle(&mut self) {
-        let limit = clock::now() + Nanos::from_secs(20);
+        let limit = clock::now() + LONG;
         while self.held.values().any(Held::is_moving) {
             assert_eq!(wait(&[self.socket()], Some(limit)).unwrap(), [true]);
             self.moved(clock::now());
@@ -63,7 +66,7 @@ fn marked(process: &Ended) -> Marked {
 
 #[test]
 fn what_was_not_looked_for_is_not_told_to_have_no_processes() {
-    let mut gangs = Gangs::new(Freezer::Signals, None, Nanos::from_secs(5)).unwrap();
+    let mut gangs = Gangs::new(Freezer::Signals, None, LONG).unwrap();
     gangs.set(&[spec("one", Uid::own())]);
     assert!(gangs.seen(clock::now()).is_empty());
     let _process = held(&mut gangs, Uid::own());
@@ -80,7 +83,7 @@ fn a_gang_that_comes_when_a_watchdog_has_just_ended_has_not_ended_and_is_held_by
     for freezer in [Freezer::Signals, Freezer::choose().freezer] {
         let guard = Guard::start(dog.map(Into::into).into()).unwrap();
         let watchdog = std::sync::Arc::clone(guard.watchdog());
-        let mut gangs = Gangs::new(freezer, Some(guard), Nanos::from_secs(5)).unwrap();
+        let mut gangs = Gangs::new(freezer, Some(guard), LONG).unwrap();
         gangs.set(&[spec("one", Uid::own())]);
         send(watchdog.pids().next().unwrap(), Signal::KILL).unwrap();
         while watchdog.serves() {
@@ -107,7 +110,7 @@ fn a_gang_that_comes_when_a_watchdog_has_just_ended_has_not_ended_and_is_held_by
 
 #[test]
 fn another_gang_of_the_same_number_does_not_hold_its_processes() {
-    let mut gangs = Gangs::new(Freezer::Signals, None, Nanos::from_secs(5)).unwrap();
+    let mut gangs = Gangs::new(Freezer::Signals, None, LONG).unwrap();
     let row = Slot::Gang(GangId::new(1));
     gangs.set(&[spec("one", Uid::own())]);
     let process = held(&mut gangs, Uid::own());
@@ -123,7 +126,7 @@ fn another_gang_of_the_same_number_does_not_hold_its_processes() {
 
 #[test]
 fn processes_of_other_users_are_counted_and_left_alone() {
-    let mut gangs = Gangs::new(Freezer::Signals, None, Nanos::from_secs(5)).unwrap();
+    let mut gangs = Gangs::new(Freezer::Signals, None, LONG).unwrap();
     gangs.set(&[spec("one", Uid::own())]);
     let process = held(&mut gangs, Uid::new(Uid::own().get() + 1));
     gangs.freeze(Slot::Gang(GangId::new(1))).unwrap();
@@ -158,7 +161,7 @@ impl Rig {
                 let _ = begin.send(());
                 let _ = gone.recv();
             };
-            let mut gangs = Gangs::with(freezer, None, Nanos::from_secs(5), before).unwrap();
+            let mut gangs = Gangs::with(freezer, None, LONG, before).unwrap();
             gangs.set(&[spec("one", Uid::own())]);
             test(&mut Rig {
                 gangs,
@@ -178,14 +181,14 @@ impl Rig {
     /// Lets the mover carry out an order.
     fn carry_out(&mut self) {
         self.go.send(()).unwrap();
-        let limit = clock::now() + Nanos::from_secs(20);
+        let limit = clock::now() + LONG;
         let done = wait(&[self.gangs.socket()], Some(limit)).unwrap();
         assert_eq!(done, [true]);
         self.gangs.moved(clock::now());
     }
 
     fn await_order(&self) {
-        self.begun.recv_timeout(Duration::from_secs(20)).unwrap();
+        self.begun.recv_timeout(LONG.to_duration()).unwrap();
     }
 
     fn processes(&self) -> Option<u32> {
@@ -286,7 +289,7 @@ fn gangs_that_go_before_the_first_move_is_done_leave_no_group() {
             rig.go.send(()).unwrap();
             // As if the agent had ended; this waits for the mover.
             let freezer = Freezer::Signals;
-            rig.gangs = Gangs::new(freezer, None, Nanos::from_secs(5)).unwrap();
+            rig.gangs = Gangs::new(freezer, None, LONG).unwrap();
             assert_eq!(rig.group(&one), None);
             let stat = state(one.pid());
             assert!(stat == 'S' || stat == 'R', "{stat}");
@@ -350,7 +353,6 @@ fn what_would_wait_in_the_kernel_for_a_move_is_refused_or_comes_later() {
         let moves = Arc::clone(&rig.gangs.moves);
         let waits = rig.gangs.tools.freezer.kind() == Kind::V2;
         let gangs = &mut rig.gangs;
-        gangs.limit = Nanos::from_millis(20);
         let refused = |done| match done {
             Err(FreezeError::Moving { .. }) => true,
             other => {
@@ -363,7 +365,7 @@ fn what_would_wait_in_the_kernel_for_a_move_is_refused_or_comes_later() {
         gangs.freeze(row).unwrap();
         let all = vec![marked(&one), marked(&two)];
         gangs.sighted(&Found::from([(GangId::new(1), all)]), clock::now());
-        rig.begun.recv_timeout(Duration::from_secs(20)).unwrap();
+        rig.begun.recv_timeout(LONG.to_duration()).unwrap();
         rig.go.send(()).unwrap();
         let soon = clock::now() + Nanos::from_millis(100);
         let done = wait(&[gangs.socket()], Some(soon)).unwrap();
@@ -371,7 +373,11 @@ fn what_would_wait_in_the_kernel_for_a_move_is_refused_or_comes_later() {
         gangs.thaw(row).unwrap();
         gangs.settle();
         while_moving(&moves, || {
+            if waits {
+                gangs.limit = Nanos::from_millis(20);
+            }
             assert_eq!(refused(gangs.freeze(row)), waits);
+            gangs.limit = LONG;
             assert_ne!(is_frozen(&group), waits);
             // What is not frozen is thawed without waiting.
             gangs.thaw(row).unwrap();

@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(60);
 
 /// All frames that either node ever sent, each with its receiver.
 type Seen = Arc<Mutex<Vec<(u32, Vec<u8>)>>>;

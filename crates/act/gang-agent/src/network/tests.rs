@@ -267,7 +267,7 @@ fn a_device_takes_nothing_from_the_address_of_a_node_that_has_not_its_key() {
     let await_it = |what: &dyn Fn() -> bool| {
         let begin = Instant::now();
         while !what() {
-            assert!(begin.elapsed() < Duration::from_secs(20));
+            assert!(begin.elapsed() < Duration::from_secs(60));
             std::thread::sleep(Duration::from_millis(1));
         }
     };
@@ -353,6 +353,7 @@ fn a_rank_that_leaves_its_device_between_switches_has_more_time() {
     for enters_again in [false, true] {
         let gangs = [spec("preempted", 1, 7)];
         let mut network = impatient(&gangs);
+        network.stuck.longest = Duration::from_secs(3_600);
         let _rank = attach(&gangs[0], 0, 1);
         let inside = scribbler(&network, 1);
         let mut epoch = 1;

@@ -200,17 +200,24 @@ mod tests {
     use idlewave_run::tables::EndReason;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// A thread that sleeps this many times when told to, and lives until told to end.
+    /// A thread that sleeps this many times and ends, as soon as the sender is dropped.
     fn sleeper(times: u32, sleep: Duration) -> (Pid, Sender<()>, JoinHandle<()>) {
         let (tell, told) = channel();
         let (go, gone) = channel::<()>();
         let handle = std::thread::spawn(move || {
             tell.send(own_thread()).unwrap();
-            gone.recv().unwrap();
-            (0..times).for_each(|_| std::thread::sleep(sleep));
             let _ = gone.recv();
+            (0..times).for_each(|_| std::thread::sleep(sleep));
         });
         (told.recv().unwrap(), go, handle)
+    }
+
+    /// Waits until a thread of this process sleeps.
+    fn wait_for_sleep(pid: Pid) {
+        let state = || std::fs::read_to_string(format!("/proc/self/task/{pid}/stat")).unwrap();
+        while !state().contains(") S ") {
+            std::thread::yield_now();
+        }
     }
 
     /// How often a thread of this process has been preempted.
@@ -240,11 +247,11 @@ mod tests {
     fn known_sleeps_are_gaps_of_their_length() {
         let (times, sleep) = (20, Duration::from_millis(2));
         let (pid, go, handle) = sleeper(times, sleep);
+        wait_for_sleep(pid);
         let begin = monotonic_ns();
         let Some(recorder) = open(&[pid]) else { return };
         assert_ne!(recorder.reader(), pid);
         let told = monotonic_ns();
-        go.send(()).unwrap();
         drop(go);
         handle.join().unwrap();
         // A joined thread has finished its program but may still be leaving the kernel.
@@ -332,16 +339,11 @@ mod tests {
     #[test]
     fn a_thread_that_slept_throughout_has_no_burst() {
         let (pid, go, handle) = sleeper(0, Duration::ZERO);
-        // The thread sends its number and then goes to sleep: wait until it does.
-        let state = || std::fs::read_to_string(format!("/proc/self/task/{pid}/stat")).unwrap();
-        while !state().contains(") S ") {
-            std::thread::yield_now();
-        }
+        wait_for_sleep(pid);
         if let Some(recorder) = open(&[pid]) {
             let records = recorder.stop(NodeId::new(0));
             assert_eq!((records.bursts.len(), records.lost), (0, 0));
         }
-        go.send(()).unwrap();
         drop(go);
         handle.join().unwrap();
     }

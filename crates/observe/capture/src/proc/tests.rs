@@ -287,12 +287,13 @@ fn a_busy_child_is_found_on_this_machine() {
     }
     let result = meter.finish();
     println!("{result:?}");
-    let (_, ns) = result
-        .top_tasks
-        .iter()
-        .find(|(name, _)| name == "sh")
-        .unwrap();
-    assert!(*ns >= 300_000_000);
+    let top = &result.top_tasks;
+    let busy = |(_, ns): &(String, u64)| *ns >= 300_000_000;
+    match top.iter().find(|(name, _)| name == "sh") {
+        Some(child) => assert!(busy(child), "{top:?}"),
+        // Ten others were busier.
+        None => assert!(top.len() == 10 && top.iter().all(busy), "{top:?}"),
+    }
     assert!(result.others.unwrap() > 0.0);
 }
 
