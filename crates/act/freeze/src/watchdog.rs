@@ -29,9 +29,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long a watchdog may take to start, and to exit: a program is started, perhaps on a busy
-/// machine.
-const START_LIMIT: Duration = Duration::from_secs(10);
+/// How long a watchdog may take to start: a program is started, perhaps on a busy machine. One that
+/// fails to is noticed at once.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// How long a watchdog may take to exit.
+const EXIT_LIMIT: Duration = Duration::from_secs(10);
 /// Atomic size of a pipe write: a longer line could be split.
 const LONGEST_LINE: usize = libc::PIPE_BUF;
 
@@ -79,7 +81,7 @@ impl Watchdog {
     /// as they live.
     ///
     /// # Errors
-    /// [`FreezeError::Watchdog`] if it cannot be started or does not serve within 10 s.
+    /// [`FreezeError::Watchdog`] if it cannot be started or does not serve within a minute.
     pub fn start(command: &mut Command) -> Result<Self, FreezeError> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         in_own_session(command);
@@ -196,7 +198,7 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         let begin = crate::clock::now();
         let told = self.line.say("quit").is_ok();
-        let end = begin + Nanos::from(START_LIMIT);
+        let end = begin + Nanos::from(EXIT_LIMIT);
         for dog in &mut self.dogs {
             // A stopped watchdog hears nothing.
             let leaves = told && !dog.is_deaf(begin);

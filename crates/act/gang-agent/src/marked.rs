@@ -320,12 +320,10 @@ fn look(directory: &Path) -> Option<Look> {
     })
 }
 
-/// Whether a thread of a process has a CPU or waits for one.
+/// Whether a thread of a process has a CPU or waits for one; false if it has ended.
 pub fn may_run(pid: Pid) -> bool {
-    let of_threads = fs::read_dir(format!("/proc/{pid}/task")).ok();
-    let mut stats = of_threads.into_iter().flatten().flatten();
-    stats.any(|thread| {
-        let bytes = fs::read(thread.path().join("stat")).unwrap_or_default();
+    threads(pid).any(|thread| {
+        let bytes = fs::read(thread.join("stat")).unwrap_or_default();
         // The state follows the name, which may contain anything.
         let line = String::from_utf8_lossy(&bytes);
         line.rsplit_once(") ")
@@ -335,12 +333,17 @@ pub fn may_run(pid: Pid) -> bool {
 
 /// CPU time that the threads of a process have used; zero if it has ended.
 pub fn cpu_time(pid: Pid) -> Nanos {
-    let of_threads = fs::read_dir(format!("/proc/{pid}/task")).ok();
-    let threads = of_threads.into_iter().flatten().flatten().filter_map(|t| {
-        let text = fs::read_to_string(t.path().join("schedstat")).ok()?;
+    let used = threads(pid).filter_map(|thread| {
+        let text = fs::read_to_string(thread.join("schedstat")).ok()?;
         text.split_ascii_whitespace().next()?.parse::<u64>().ok()
     });
-    Nanos::from_nanos(threads.sum())
+    Nanos::from_nanos(used.sum())
+}
+
+/// The directories of a process's threads; none if it has ended.
+fn threads(pid: Pid) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter();
+    entries.flatten().flatten().map(|entry| entry.path())
 }
 
 #[cfg(test)]

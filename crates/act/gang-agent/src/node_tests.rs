@@ -1,20 +1,17 @@
 //! An agent with the test as its controller.
 
-use crate::courier::Courier;
 use crate::held::Gangs;
 use crate::marked::VARIABLE;
 use crate::node::{Node, NodeSettings};
-use crate::parcel::{Mark, Parcel, Place, Seen, Spec, State};
+use crate::parcel::{Mark, Parcel, Seen, Spec, State};
 use crate::scout::Scout;
-use crate::testing::{Ended, Wire, sleep};
+use crate::testing::{Ended, Wire, sleep, wire};
 use idlewave_freeze::Freezer;
-use idlewave_gang::protocol::Peer;
 use idlewave_sys::Uid;
 use idlewave_units::{Nanos, NodeId};
-use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// For what must happen, however late.
@@ -29,6 +26,12 @@ struct Here {
 }
 
 impl Here {
+    /// Both ends.
+    fn new() -> (Self, Wire) {
+        let (wire, told, there) = wire();
+        (Self { wire, told }, there)
+    }
+
     /// The next report of that version or a later one. Meanwhile this repeats what it wants, as a
     /// controller does: an agent that hears nothing for a second registers again.
     fn told(&self, gangs: &[u8], least: u64) -> Vec<Seen> {
@@ -62,46 +65,6 @@ impl Here {
         }
         panic!("nothing is seen");
     }
-}
-
-/// The agent's end of the connection. Nothing it sends is lost, however late the test reads it.
-struct There {
-    wire: Wire,
-    tell: Sender<Vec<u8>>,
-}
-
-impl Courier for There {
-    fn send(&mut self, _: Nanos, _: Peer, payload: &[u8]) {
-        // A failed test reads nothing.
-        let _ = self.tell.send(payload.to_vec());
-    }
-    fn receive(&mut self, now: Nanos) -> Option<(Peer, Vec<u8>)> {
-        self.wire.receive(now)
-    }
-    fn due(&self) -> Option<Nanos> {
-        None
-    }
-    fn know(&mut self, _: Peer, _: &Place) {}
-    fn place(&self, _: Peer) -> Option<Place> {
-        None
-    }
-    fn socket(&self) -> BorrowedFd<'_> {
-        self.wire.socket()
-    }
-    fn trouble(&mut self) -> Option<String> {
-        None
-    }
-}
-
-/// Both ends; neither waits for the other.
-fn ends() -> (Here, There) {
-    let (here, there) = UnixDatagram::pair().unwrap();
-    for wire in [&here, &there] {
-        wire.set_nonblocking(true).unwrap();
-    }
-    let (tell, told) = channel();
-    let wire = Wire(there);
-    (Here { wire: here, told }, There { wire, tell })
 }
 
 /// Sets the flag when dropped, so that a failed test waits for nothing.
@@ -156,7 +119,7 @@ fn marked(token: &str) -> Ended {
 
 #[test]
 fn the_end_of_a_gang_is_told_however_seldom_the_scout_looks() {
-    let (here, there) = ends();
+    let (here, there) = Here::new();
     let none = Gangs::new(Freezer::Signals, None, Nanos::from_secs(5)).unwrap();
     let mut node = Node::new(settings(), there, none).unwrap();
     node.scout = Scout::start(Duration::from_secs(3600)).unwrap();
@@ -195,7 +158,7 @@ fn an_agent_answers_while_its_mover_waits_for_the_kernel() {
         println!("skipped: no control group can be made");
         return;
     }
-    let (here, there) = ends();
+    let (here, there) = Here::new();
     let ((begin, begun), (end, ended)) = (channel(), channel::<()>());
     let before = move || {
         let _ = begin.send(());

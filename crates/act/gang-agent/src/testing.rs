@@ -8,6 +8,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// A process that is killed when this is dropped.
 pub struct Ended(pub Child);
@@ -30,10 +31,10 @@ impl Drop for Ended {
     }
 }
 
-/// Starts a program (sleep(1) sleeps for a minute) with only these variables in its environment.
+/// Starts a program (sleep(1) sleeps for ten minutes) with only these variables in its environment.
 pub fn start(program: &Path, variables: &[(&str, &str)]) -> Ended {
     let mut command = Command::new(program);
-    command.arg("60").env_clear();
+    command.arg("600").env_clear();
     Ended(command.envs(variables.iter().copied()).spawn().unwrap())
 }
 
@@ -50,16 +51,31 @@ pub fn sleep(variables: &[(&str, &str)]) -> Ended {
     start(Path::new("/bin/sleep"), variables)
 }
 
-/// The connection to the test.
-pub struct Wire(pub UnixDatagram);
+/// The connection to the test. Nothing that is sent to the test is lost, however late it is read.
+pub struct Wire {
+    socket: UnixDatagram,
+    tell: Sender<Vec<u8>>,
+}
+
+/// The test's end of a new connection: where it sends, and what was sent to it; and the other end.
+/// Neither waits for the other.
+pub fn wire() -> (UnixDatagram, Receiver<Vec<u8>>, Wire) {
+    let (there, socket) = UnixDatagram::pair().unwrap();
+    for end in [&there, &socket] {
+        end.set_nonblocking(true).unwrap();
+    }
+    let (tell, told) = channel();
+    (there, told, Wire { socket, tell })
+}
 
 impl Courier for Wire {
     fn send(&mut self, _: Nanos, _: Peer, payload: &[u8]) {
-        let _ = self.0.send(payload);
+        // A failed test reads nothing.
+        let _ = self.tell.send(payload.to_vec());
     }
     fn receive(&mut self, _: Nanos) -> Option<(Peer, Vec<u8>)> {
         let mut bytes = vec![0; 1 << 16];
-        let n = self.0.recv(&mut bytes).ok()?;
+        let n = self.socket.recv(&mut bytes).ok()?;
         bytes.truncate(n);
         Some((Peer::Controller, bytes))
     }
@@ -71,7 +87,7 @@ impl Courier for Wire {
         None
     }
     fn socket(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.as_fd()
     }
     fn trouble(&mut self) -> Option<String> {
         None

@@ -192,12 +192,12 @@ fn a_hang_is_told_though_a_cleaner_removed_the_pages_of_a_node() {
         // Not before the lookout has mapped the pages of both ranks too: a rank that starts later
         // finds no library to be watched with.
         let script = format!(
-            "\"$IDLEWAVE\" gang watch --kill --timeout 500s -- {launch} $PROGRAM late & watch=$!\nset -- $IDLEWAVE_NODES\n\
+            "\"$IDLEWAVE\" gang watch --kill --timeout 500s -- {launch} $PROGRAM late $PROGRAM.go & watch=$!\nset -- $IDLEWAVE_NODES\n\
              for i in $(seq 3000); do\n\
                  seen=$(\"$AGENT\" $2 'for page in /dev/shm/idlewave-node-*/*.state; do grep -sl \"$page\" /proc/[0-9]*/maps | wc -l; done')\n\
                  [ \"$(echo $seen)\" = '2 2' ] && break; sleep 0.05\n\
              done\n\
-             echo \"mapped by:\" $seen; \"$AGENT\" $2 'rm -r /dev/shm/idlewave-node-*'\nwait $watch"
+             echo \"mapped by:\" $seen; \"$AGENT\" $2 'rm -r /dev/shm/idlewave-node-*'; touch $PROGRAM.go\nwait $watch"
         );
         let Some(done) = run(&script, program) else {
             return;

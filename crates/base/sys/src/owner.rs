@@ -162,6 +162,7 @@ mod tests {
             let path = format!("/proc/{}/ns/pid_for_children", unshare.id());
             // Not there until the namespace has its first process.
             let Ok(children) = fs::metadata(path) else {
+                assert!(started(unshare.id()).is_some(), "unshare runs");
                 std::thread::yield_now();
                 continue;
             };

@@ -5,10 +5,9 @@ use super::*;
 use crate::contexts::Copying;
 use crate::desk::Job;
 use crate::parcel::{Mark, Seen};
-use crate::testing::Wire;
+use crate::testing::{Wire, wire};
 use idlewave_gang::policy;
 use idlewave_sys::Uid;
-use std::os::unix::net::UnixDatagram;
 
 const HERE: NodeId = NodeId::new(0);
 
@@ -63,9 +62,8 @@ fn sight(center: &mut Center<Wire>, version: u64) {
 fn it_wakes_at_the_end_of_a_turn_or_of_its_patience_and_sleeps_while_there_is_nobody_to_switch() {
     let directory = tempfile::tempdir().unwrap();
     let clients = Clients::listen(&directory.path().join("control"), false).unwrap();
-    let (_there, here) = UnixDatagram::pair().unwrap();
-    here.set_nonblocking(true).unwrap();
-    let mut center = Center::new(settings(), Wire(here), clients).unwrap();
+    let (_there, _told, here) = wire();
+    let mut center = Center::new(settings(), here, clients).unwrap();
     center.event(Event::Start);
     while !center.protocol.idle() {
         clock::sleep_until(clock::now() + Nanos::from_millis(1));

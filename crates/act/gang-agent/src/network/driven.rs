@@ -181,3 +181,74 @@ impl Driven {
         self.spec.at.clone_from(&spec.at);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Ended, sleep};
+    use std::process::Command;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// A rank of a process that is inside longer than the patience, which used that much CPU time
+    /// by then.
+    fn inside(process: &Ended, used: Nanos) -> Late {
+        let within = Within {
+            rank: 0,
+            entry: 1,
+            process: process.pid().get(),
+        };
+        Late {
+            switches: TRIES,
+            used,
+            ..Late::new(within)
+        }
+    }
+
+    fn stuck(patience: Duration) -> Stuck {
+        Stuck {
+            patience,
+            longest: Duration::from_secs(3_600),
+            ..Stuck::default()
+        }
+    }
+
+    #[test]
+    fn a_rank_that_gets_no_cpu_inside_has_time_and_one_that_uses_it_or_sleeps_has_not() {
+        let patience = Duration::from_millis(10);
+        let busy = Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .spawn()
+            .map(Ended)
+            .unwrap();
+        let asleep = sleep(&[]);
+        let begun = Instant::now();
+        while cpu_time(busy.pid()) < patience.into() || may_run(asleep.pid()) {
+            assert!(begun.elapsed() < LONG, "they do not get there");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // As much as it will ever use: none since.
+        let all = Nanos::from_secs(3_600);
+        let (starved, stays) = (inside(&busy, all), inside(&busy, Nanos::ZERO));
+        let sleeps = inside(&asleep, all);
+        assert!(!stays.is_over(&stuck(LONG)), "it has just entered");
+        std::thread::sleep(patience);
+        let stuck = stuck(patience);
+        assert!(!starved.is_over(&stuck));
+        assert!(stays.is_over(&stuck));
+        assert!(sleeps.is_over(&stuck));
+        let moves = |late| Late {
+            moves: true,
+            ..late
+        };
+        assert!(!moves(stays).is_over(&stuck) && !moves(sleeps).is_over(&stuck));
+        let once = Late {
+            switches: TRIES - 1,
+            ..stays
+        };
+        assert!(!once.is_over(&stuck));
+        let longest = Duration::ZERO;
+        let stuck = Stuck { longest, ..stuck };
+        assert!(starved.is_over(&stuck) && moves(stays).is_over(&stuck));
+    }
+}

@@ -80,7 +80,9 @@ int main(int argc, char **argv) {
         MPI_Send(large, LARGE / 64, MPI_CHAR, (rank + 2) % size, 3, W);
         MPI_Recv(large, LARGE / 64, MPI_CHAR, (rank + size - 2) % size, 3, W, MPI_STATUS_IGNORE);
     } else if (is(what, "late")) {
-        sleep(3);
+        /* Not before the file argv[2] is there. */
+        while (access(argv[2], F_OK))
+            usleep(10000);
         MPI_Recv(&x, 1, MPI_INT, before, 7, W, MPI_STATUS_IGNORE);
     } else if (is(what, "crash")) {
         if (rank == 1)

@@ -12,8 +12,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a service in the background may take to answer.
-const START_LIMIT: Duration = Duration::from_secs(15);
+/// How long a service in the background may take to answer, perhaps on a busy machine. One that
+/// fails to start is noticed at once.
+const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// Starts this command again as a background process and waits until its service answers.
 pub fn background(local: bool, control: &Path) -> Result<(), Failure> {

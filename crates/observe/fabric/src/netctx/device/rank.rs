@@ -59,7 +59,7 @@ pub struct Rings {
     /// By rank: the place, if it is on this node.
     near: Vec<Option<u32>>,
     open: bool,
-    /// How often it entered, by [`Seat::inside`]; wraps.
+    /// The number of its last entry, for [`Seat::inside`].
     entries: u32,
     /// Whether anything was put or taken since the rank entered the device.
     moved: bool,

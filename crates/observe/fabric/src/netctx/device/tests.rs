@@ -65,6 +65,25 @@ fn nothing_is_switched_while_a_rank_is_within() {
     }
 }
 
+#[test]
+fn each_entry_of_a_rank_has_another_number() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let device = node(&directory, Policy::Resident);
+    let mut port = RankPort::new(&attachment(&device)).expect("a seat");
+    let [first, second] = [(); 2].map(|()| {
+        assert_eq!(device.within(), None);
+        let (within, ran) = port.reach(|_| {
+            let within = device.within().expect("it is inside");
+            assert_eq!(device.within(), Some(within), "it has not left");
+            within
+        });
+        assert!(ran, "the gate is open");
+        within
+    });
+    assert_ne!(first, second);
+    assert_eq!((first.rank, first.process), (0, std::process::id()));
+}
+
 /// The body of the process that the next test kills.
 #[test]
 fn a_rank_that_stays_within() {
