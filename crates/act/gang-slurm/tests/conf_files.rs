@@ -53,9 +53,9 @@ fn a_site_is_set_up_and_put_back_to_the_byte() {
     assert_eq!((mode(&conf), mode(&setup.copy)), (0o640, 0o640));
     assert_eq!((mode(&setup.prolog), mode(&setup.epilog)), (0o755, 0o755));
     let script = |path: &Path| fs::read_to_string(path).unwrap();
-    assert!(script(&setup.prolog).contains("timeout 10 /usr/bin/idlewave gang slurm prolog"));
+    assert!(script(&setup.prolog).contains("timeout 30 /usr/bin/idlewave gang slurm prolog"));
     assert!(script(&setup.prolog).ends_with("exit 0\n"));
-    assert!(script(&setup.epilog).contains("timeout 10 /usr/bin/idlewave gang slurm epilog"));
+    assert!(script(&setup.epilog).contains("timeout 30 /usr/bin/idlewave gang slurm epilog"));
     assert!(script(&setup.epilog).ends_with("exec /site/epilog\n"));
 
     let inode = fs::metadata(&conf).unwrap().ino();

@@ -7,12 +7,16 @@
 //! ```
 //!
 //! It runs like any daemon, without raised priority. Given several CPUs, it visits them in turn: it
-//! runs once on each, and moves on before it sleeps.
+//! runs once on each, and moves on before it sleeps. SIGTERM ends it before its time; it prints the
+//! line then too.
 
 use idlewave_sys::clock::{now, sleep_until, thread_time};
 use idlewave_units::{Cpu, CpuSet, Nanos};
+use signal_hook::consts::SIGTERM;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const USAGE: &str =
     "usage: culprit NAME LENGTH PERIOD DURATION CPUS, as in: knave 500us 50ms 20s 0";
@@ -82,6 +86,10 @@ fn plan(words: &[String]) -> Result<Plan, String> {
 }
 
 fn run(plan: &Plan) -> Result<Vec<Busy>, String> {
+    let ended = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGTERM, ended.clone())
+        .map_err(|e| format!("failed to watch for SIGTERM: {e}"))?;
+    // Whoever sees the name may send the signal.
     let name = std::ffi::CString::new(plan.name.as_str()).map_err(|e| e.to_string())?;
     rustix::thread::set_name(&name).map_err(|e| format!("failed to take its name: {e}"))?;
     let begin = now().get();
@@ -89,7 +97,7 @@ fn run(plan: &Plan) -> Result<Vec<Busy>, String> {
     let mut runs: Vec<Busy> = Vec::new();
     let mut next = begin + plan.period.get();
     pin(plan.cpus[0])?;
-    while next < end {
+    while next < end && !ended.load(Ordering::Relaxed) {
         sleep_until(Nanos::from_nanos(next));
         let before = thread_time().get();
         let begin_ns = now().get();

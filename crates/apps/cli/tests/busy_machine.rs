@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{idlewave, run, study};
+use common::{idlewave, run, study_with};
 use idlewave_run::{RunReader, TraceMode};
 use idlewave_sys::process::Signal;
 use std::fs;
@@ -49,28 +49,36 @@ impl Drop for Gnawing {
 #[test]
 fn programs_that_live_for_an_instant_are_named_with_all_that_they_used() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("run");
-    let gnawing = Gnawing::start();
-    let studied = run(&mut study(&path));
-    drop(gnawing);
-    studied.succeeded();
-    let said = studied.stdout;
-    let reader = RunReader::open(&path).unwrap();
-    let mode = reader.manifest().nodes[0].trace.mode;
-    if mode != TraceMode::Tracefs {
-        println!("skipped: no kernel trace, but {mode:?}");
+    for seconds in [2, 8, 32] {
+        let path = directory.path().join(seconds.to_string());
+        let duration = format!("--duration={seconds}s");
+        let mut study = study_with(&[duration.as_str(), "--work=200us"], &path);
+        let gnawing = Gnawing::start();
+        let studied = run(&mut study);
+        drop(gnawing);
+        studied.succeeded();
+        let said = studied.stdout;
+        let reader = RunReader::open(&path).unwrap();
+        let mode = reader.manifest().nodes[0].trace.mode;
+        if mode != TraceMode::Tracefs {
+            println!("skipped: no kernel trace, but {mode:?}");
+            return;
+        }
+        let used = reader.findings().unwrap().unwrap().contamination.top_tasks;
+        let gnaw = used.iter().position(|(name, _)| name == "gnaw");
+        // Beside the ranks, which run for two seconds, it gets at least a quarter of a CPU, and
+        // less under other load; the processes alive at any one moment have used far less.
+        let Some(place) = gnaw.filter(|&place| used[place].1 > 20_000_000) else {
+            println!("{used:?}");
+            continue;
+        };
+        if place < 3 {
+            let banner = said.split("BUSY MACHINE").nth(1).unwrap();
+            assert!(banner.contains("gnaw"), "{said}");
+        }
         return;
     }
-    let used = reader.findings().unwrap().unwrap().contamination.top_tasks;
-    let gnaw = used.iter().position(|(name, _)| name == "gnaw");
-    let place = gnaw.unwrap_or_else(|| panic!("{used:?}"));
-    // Beside the ranks, which run for two seconds, it gets at least a quarter of a CPU, and less
-    // under other load; the processes alive at any one moment have used far less.
-    assert!(used[place].1 > 20_000_000, "{used:?}");
-    if place < 3 {
-        let banner = said.split("BUSY MACHINE").nth(1).unwrap();
-        assert!(banner.contains("gnaw"), "{said}");
-    }
+    panic!("what used the CPUs is not named");
 }
 
 #[test]

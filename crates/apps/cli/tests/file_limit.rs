@@ -58,22 +58,31 @@ fn losses(run: &RunReader) -> String {
 #[test]
 fn a_study_is_told_that_its_files_may_not_be_so_long() {
     let dir = tempfile::tempdir().unwrap();
-    let study = dir.path().join("study");
-    let words = ["study", "--duration=2s", "--work=20us", "--no-trace", "-o"];
-    let path = study.to_str().unwrap();
-    let ended = run(&mut limited(48, &[&words[..], &[path]].concat()));
-    // Printed before the measurement, so it appears however the study ends.
-    let told = ended.stderr.lines().next().unwrap();
-    assert!(
-        told.starts_with("the run takes up to ") && told.contains(" MiB per CPU and minute)"),
-        "{told}"
-    );
-    let [what, next] = ended.failed_at_last(4);
-    assert!(what.contains("File too large"), "{what}");
-    assert!(next.contains("ulimit -f"), "{next}");
-    let explained = again("explain", &study);
-    explained.succeeded();
-    assert!(explained.stdout.contains("File too large"), "{explained:?}");
+    for seconds in [2, 8, 32] {
+        let study = dir.path().join(seconds.to_string());
+        let duration = format!("--duration={seconds}s");
+        let words = ["study", duration.as_str(), "--work=20us", "--no-trace"];
+        let path = study.to_str().unwrap();
+        let ended = run(&mut limited(48, &[&words[..], &["-o", path]].concat()));
+        // Printed before the measurement, so it appears however the study ends.
+        let told = ended.stderr.lines().next().unwrap();
+        assert!(
+            told.starts_with("the run takes up to ") && told.contains(" MiB per CPU and minute)"),
+            "{told}"
+        );
+        // On a busy machine, so much may not be recorded in a short time.
+        if ended.code == Some(0) {
+            continue;
+        }
+        let [what, next] = ended.failed_at_last(4);
+        assert!(what.contains("File too large"), "{what}");
+        assert!(next.contains("ulimit -f"), "{next}");
+        let explained = again("explain", &study);
+        explained.succeeded();
+        assert!(explained.stdout.contains("File too large"), "{explained:?}");
+        return;
+    }
+    panic!("no file reached the limit");
 }
 
 #[test]

@@ -129,25 +129,32 @@ fn two_jobs_of_slurm_take_turns_on_two_nodes_and_never_run_at_once() {
     if !common::has("mpicc.openmpi") {
         return skip("the ranks need mpicc.openmpi");
     }
-    let out = Command::new("timeout")
-        .args(["-k", "5", "600"])
-        .arg(root().join("tests/nodes/slurm_gang"))
-        .args(["--only", "idlewave", "--seconds", "8", "--idlewave"])
-        .arg(env!("CARGO_BIN_EXE_idlewave"))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let words = String::from_utf8_lossy(&out.stderr);
-    if out.status.code() == Some(77) {
-        return skip(words.trim());
+    // A loaded machine does fewer switches.
+    for seconds in ["8", "24", "72"] {
+        let out = Command::new("timeout")
+            .args(["-k", "5", "600"])
+            .arg(root().join("tests/nodes/slurm_gang"))
+            .args(["--only", "idlewave", "--seconds", seconds, "--idlewave"])
+            .arg(env!("CARGO_BIN_EXE_idlewave"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let words = String::from_utf8_lossy(&out.stderr);
+        if out.status.code() == Some(77) {
+            return skip(words.trim());
+        }
+        let text = String::from_utf8_lossy(&out.stdout);
+        println!("{words}{text}");
+        assert_eq!(out.status.code(), Some(0));
+        let row = |name: &str| {
+            let line = text.lines().find_map(|l| l.strip_prefix(name));
+            line.unwrap().trim().to_owned()
+        };
+        if row("switches").parse::<u32>().unwrap() < 10 {
+            continue;
+        }
+        assert!(row("both gangs run, per switch").starts_with("0.000 "));
+        return;
     }
-    let text = String::from_utf8_lossy(&out.stdout);
-    println!("{words}{text}");
-    assert_eq!(out.status.code(), Some(0));
-    let row = |name: &str| {
-        let line = text.lines().find_map(|l| l.strip_prefix(name));
-        line.unwrap().trim().to_owned()
-    };
-    assert!(row("switches").parse::<u32>().unwrap() >= 10);
-    assert!(row("both gangs run, per switch").starts_with("0.000 "));
+    panic!("the gangs hardly take turns");
 }

@@ -6,6 +6,7 @@
 #[path = "../../../../tests/nodes/rig.rs"]
 mod rig;
 
+use idlewave_mpi::testing::launcher_failed;
 use idlewave_run::tables::{
     Bursts, Calls, Communicators, LateParts, LateSteps, RegionKind, Regions, Table, TaskKind,
     Tasks, Transfers,
@@ -139,12 +140,12 @@ fn record_whole(rig: &str, compiler: &str, launcher: &str, run: &str) {
     let _turn = turn();
     let limit = format!("timeout -k 20 {FIRST_TRY}");
     if !is_recorded_whole(&limit, rig, compiler, launcher, run) {
-        println!("tried again: the ranks did not end within {FIRST_TRY} s");
+        println!("tried again: Open MPI failed, or did not end within {FIRST_TRY} s");
         assert!(is_recorded_whole("", rig, compiler, launcher, run));
     }
 }
 
-/// `false` if the job took longer than the limit.
+/// `false` if the job took longer than the limit, or its launcher failed.
 fn is_recorded_whole(limit: &str, rig: &str, compiler: &str, launcher: &str, run: &str) -> bool {
     let dir = shared();
     let Some(program) = compile(compiler, dir.path()) else {
@@ -165,7 +166,8 @@ fn is_recorded_whole(limit: &str, rig: &str, compiler: &str, launcher: &str, run
         return true;
     };
     let too_long = out.status.code().is_some_and(|c| TOO_LONG.contains(&c));
-    if !limit.is_empty() && too_long {
+    let failed = launcher_failed(&String::from_utf8_lossy(&out.stderr));
+    if !limit.is_empty() && (too_long || failed) {
         return false;
     }
     assert_eq!(
@@ -314,19 +316,39 @@ fn clocks_that_are_far_apart_are_brought_together_under_mpich() {
 /// clock, and consistent.
 fn measure_apart(launcher: &str) {
     let _turn = turn();
-    let dir = shared();
-    let script = format!(
-        "{launcher} \"$IDLEWAVE\" measure exchange --work 200us --duration 1s -o \"$DIR/run\" >\"$DIR/table\""
-    );
-    let rig = "with_nodes --clock 1000 2";
-    let Some(out) = on_nodes(rig, &script, Path::new("/bin/true"), dir.path()) else {
-        return;
+    // On a busy machine a short run may have too few iterations.
+    for seconds in [1, 8, 32] {
+        let dir = shared();
+        let script = format!(
+            "{launcher} \"$IDLEWAVE\" measure exchange --work 200us --duration {seconds}s -o \"$DIR/run\" >\"$DIR/table\""
+        );
+        let rig = "with_nodes --clock 1000 2";
+        let Some(out) = on_nodes(rig, &script, Path::new("/bin/true"), dir.path()) else {
+            return;
+        };
+        assert_eq!(out.status.code(), Some(0));
+        let run = RunReader::open(&dir.path().join("run")).unwrap();
+        if iterations(&run) > 2 {
+            return check_apart(dir.path());
+        }
+    }
+    panic!("three iterations take longer than half a minute");
+}
+
+/// The iterations of the first phase, that of an exchange.
+fn iterations(run: &RunReader) -> u64 {
+    let PhaseKind::Lockstep { iterations, .. } = run.manifest().phases[0].kind else {
+        panic!("{:?}", run.manifest().phases);
     };
-    assert_eq!(out.status.code(), Some(0));
-    let table = std::fs::read_to_string(dir.path().join("table")).unwrap();
+    iterations
+}
+
+/// The table and the bundle in `dir`.
+fn check_apart(dir: &Path) {
+    let table = std::fs::read_to_string(dir.join("table")).unwrap();
     println!("{table}");
     assert!(table.contains("clocks compared by messages"));
-    let run = RunReader::open(&dir.path().join("run")).unwrap();
+    let run = RunReader::open(&dir.join("run")).unwrap();
     let manifest = run.manifest();
     assert_eq!(manifest.state, RunState::Complete);
     let [first, second] = manifest.nodes.as_slice() else {
@@ -355,15 +377,13 @@ fn measure_apart(launcher: &str) {
         assert!(bursts.node.iter().all(|n| n.get() == 0));
     }
     check_exchange(&run, 2 * alignment.error.get());
-    check_words(&dir.path().join("run"), &second.host.name);
+    check_words(&dir.join("run"), &second.host.name);
 }
 
 /// Every iteration of every rank is there, and no rank of the ring continues before its neighbours
 /// have arrived.
 fn check_exchange(run: &RunReader, error: u64) {
-    let PhaseKind::Lockstep { iterations, .. } = run.manifest().phases[0].kind else {
-        panic!("{:?}", run.manifest().phases);
-    };
+    let iterations = iterations(run);
     let regions: Regions = run.read().unwrap();
     let of = |rank: usize, kind: RegionKind| -> Vec<(u64, u64)> {
         let own = regions
@@ -373,7 +393,6 @@ fn check_exchange(run: &RunReader, error: u64) {
     };
     let computed: Vec<_> = (0..4).map(|r| of(r, RegionKind::Compute)).collect();
     let waited: Vec<_> = (0..4).map(|r| of(r, RegionKind::Exchange)).collect();
-    assert!(iterations > 2);
     for rank in 0..4 {
         assert_eq!(computed[rank].len() as u64, iterations);
         assert_eq!(waited[rank].len() as u64, iterations);

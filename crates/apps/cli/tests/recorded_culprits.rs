@@ -11,7 +11,7 @@ mod precedence;
 
 use culprit::{Culprit, Strangers, overlap, overlaps, two_cpus};
 use idlewave_mpi::abi::Family;
-use idlewave_mpi::testing::{Installation, installations, long};
+use idlewave_mpi::testing::{Installation, installations, launcher_failed, long};
 use idlewave_run::findings::{Findings, SourceFinding};
 use idlewave_run::tables::{WaitParts, Waits};
 use idlewave_run::{RunReader, SourceKind, Table, TraceMode};
@@ -21,13 +21,14 @@ use std::process::{Command, Output};
 
 const CULPRIT: &str = "culprit-mpi";
 const PERIOD_US: u32 = 50_000;
-const CULPRIT_SECONDS: u32 = 6;
+/// No recording takes longer: the culprit is ended after it.
+const CULPRIT_SECONDS: u32 = 600;
 /// How much later than the others a rank must arrive for its iteration to count as late because of
 /// the culprit.
 const LATE_NS: u64 = 500_000;
 /// The host may pause the machine in any attempt, and others may take CPUs for longer than the
 /// culprit.
-const ATTEMPTS: usize = 6;
+const ATTEMPTS: u32 = 6;
 const ITERATIONS_NEEDED: usize = 20;
 
 /// Start, arrival and end of every iteration of one rank, by its own clock.
@@ -52,9 +53,10 @@ struct Case<'a> {
     /// The culprit's CPU.
     struck: Cpu,
     length_us: u32,
+    /// Those of the first attempt; each attempt adds as many.
     iterations: u32,
-    /// Runs `idlewave record` with these options (bundle, own accounts) to completion.
-    run: &'a dyn Fn(&Path, &Path) -> Output,
+    /// Runs `idlewave record` with these options (bundle, own accounts, iterations) to completion.
+    run: &'a dyn Fn(&Path, &Path, u32) -> Output,
 }
 
 /// The results of one recorded run.
@@ -103,7 +105,7 @@ impl Waiting {
     }
 }
 
-fn record(case: &Case<'_>, dir: &Path) -> Outcome {
+fn record(case: &Case<'_>, iterations: u32, dir: &Path) -> Outcome {
     let (bundle, own) = (dir.join("run"), dir.join("own"));
     let culprit = Culprit::start(
         CULPRIT,
@@ -112,9 +114,12 @@ fn record(case: &Case<'_>, dir: &Path) -> Outcome {
         CULPRIT_SECONDS,
         &[case.struck],
     );
-    let output = (case.run)(&bundle, &own);
-    let done = culprit.finish();
+    let output = (case.run)(&bundle, &own, iterations);
+    let done = culprit.end();
     let words = String::from_utf8_lossy(&output.stderr);
+    if launcher_failed(&words) {
+        return Outcome::default();
+    }
     assert!(output.status.success(), "{words}");
 
     let reader = RunReader::open(&bundle).unwrap();
@@ -131,7 +136,7 @@ fn record(case: &Case<'_>, dir: &Path) -> Outcome {
     let node = reader.manifest().ranks[struck].node;
     let strangers = Strangers::of(&reader, node, CULPRIT);
     let mut outcome = Outcome::default();
-    for i in 0..case.iterations as usize - 1 {
+    for i in 0..iterations as usize - 1 {
         let last = on(true)
             .max_by_key(|&rank| accounts[rank][i][1])
             .expect("a rank is struck");
@@ -172,7 +177,7 @@ fn record(case: &Case<'_>, dir: &Path) -> Outcome {
 fn check(case: &Case<'_>) {
     for attempt in 1..=ATTEMPTS {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let o = record(case, dir.path());
+        let o = record(case, case.iterations * attempt, dir.path());
         let share = o.charged as f64 / o.expected.max(1) as f64;
         let percent = |ns: u64| 100.0 * ns as f64 / o.waited.max(1) as f64;
         println!(
@@ -205,8 +210,7 @@ fn on_one_node(mpi: &Installation, mode: &str, cpus: [Cpu; 2]) {
     let Some(program) = lockstep(mpi, dir.path()) else {
         return;
     };
-    let iterations = 20_000_u32;
-    let run = |bundle: &Path, own: &Path| {
+    let run = |bundle: &Path, own: &Path, iterations: u32| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_idlewave"));
         command.arg("record").arg("-o").arg(bundle).arg("--");
         mpi.prepare(&mut command);
@@ -226,7 +230,7 @@ fn on_one_node(mpi: &Installation, mode: &str, cpus: [Cpu; 2]) {
         cpus: &cpus,
         struck: cpus[1],
         length_us: 1_000,
-        iterations,
+        iterations: 20_000,
         run: &run,
     });
 }
@@ -242,9 +246,8 @@ fn on_two_nodes(mpi: &Installation, mode: &str, cpus: [Cpu; 2]) {
     let Some(program) = lockstep(mpi, dir.path()) else {
         return;
     };
-    let iterations: u32 = if per_node == 2 { 3_000 } else { 10_000 };
     let nodes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/nodes/with_nodes");
-    let run = |bundle: &Path, own: &Path| {
+    let run = |bundle: &Path, own: &Path, iterations: u32| {
         let mut command = Command::new(&nodes);
         command
             .args(["--slots", &per_node.to_string(), "2"])
@@ -266,7 +269,7 @@ fn on_two_nodes(mpi: &Installation, mode: &str, cpus: [Cpu; 2]) {
         cpus: &cpus.map(|cpu| vec![cpu; per_node]).concat(),
         struck: cpus[1],
         length_us: 3_000,
-        iterations,
+        iterations: if per_node == 2 { 3_000 } else { 10_000 },
         run: &run,
     });
 }

@@ -58,7 +58,7 @@ fn says(variable: &str) -> String {
 /// Under load, launchers now and then hang on ranks that exit at once, or lose their output.
 fn launched(launcher: &str, variable: &str, assignment: &Assignment) -> String {
     format!(
-        "for limit in 10 20 60 60; do timeout -k 1 $limit {launcher} sh -c '{}' >said\n\
+        "for limit in 20 60 120 240; do timeout -k 1 $limit {launcher} sh -c '{}' >said\n\
          [ \"$(grep -c '^rank ' said)\" = {} ] && break; done; cat said",
         says(variable),
         assignment.ranks().len()
@@ -244,10 +244,15 @@ fn slurm_puts_each_rank_where_the_script_and_its_host_file_say() {
             ("script", slurm_script(a, &options)),
         ]
     };
-    let script = |_: &Assignment| {
-        // `sbatch --wait` polls only every few seconds.
-        "sbatch --quiet -o out script; while [ -n \"$(squeue -h)\" ]; do sleep 0.1; done; cat out"
-            .to_owned()
+    let script = |a: &Assignment| {
+        // `sbatch --wait` polls only every few seconds. A controller that does not answer in time
+        // says nothing of its jobs.
+        format!(
+            "for attempt in 1 2 3; do sbatch --quiet -o out script || exit 1\n\
+             while ! jobs=$(squeue -h) || [ -n \"$jobs\" ]; do sleep 0.1; done\n\
+             [ \"$(grep -c '^rank ' out)\" = {} ] && break; done; cat out",
+            a.ranks().len()
+        )
     };
     if let Some(found) = places("with_slurm", files, script) {
         check_nodes(&found);

@@ -1,12 +1,12 @@
 //! A service on one or more "nodes" of this machine, as threads of the test, and jobs of processes
 //! that note when they run.
 
-use idlewave_freeze::Freezer;
+use idlewave_freeze::{Freezer, clock};
 use idlewave_gang::policy;
 use idlewave_gang::protocol::{ControllerSettings, Peer};
 use idlewave_gang_agent::control::{Reply, Request, Status};
 use idlewave_gang_agent::{
-    Center, CenterSettings, Clients, Control, Courier, DeskSettings, Gangs, Mark, Node,
+    Center, CenterSettings, Clients, Control, Courier, DeskSettings, Gangs, Mark, Node, NodeNote,
     NodeSettings, Place,
 };
 use idlewave_sys::Uid;
@@ -17,9 +17,12 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// From and to, in ns.
+type Stretches = Vec<(u64, u64)>;
 
 /// Far above what anything takes: no test passes or fails on a timing.
 pub const LIMIT: Duration = Duration::from_secs(300);
@@ -82,6 +85,8 @@ impl Courier for Letters {
 pub struct Service {
     pub directory: tempfile::TempDir,
     stop: Arc<AtomicBool>,
+    /// How often a node let everything run because it got no CPU for longer than its lease.
+    stalls: Arc<AtomicU64>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -119,6 +124,7 @@ impl Service {
     pub fn start(nodes: u32, settings: CenterSettings) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
+        let stalls = Arc::new(AtomicU64::new(0));
         let clients = Clients::listen(&directory.path().join("control"), false).unwrap();
         let letters = Letters::new(directory.path(), Peer::Controller);
         let mut center = Center::new(settings, letters, clients).unwrap();
@@ -137,9 +143,14 @@ impl Service {
             };
             let gangs = Gangs::new(freezer, None, Nanos::from_millis(50)).unwrap();
             let mut node = Node::new(settings, letters, gangs).unwrap();
-            let stop = Arc::clone(&stop);
+            let (stop, stalls) = (Arc::clone(&stop), Arc::clone(&stalls));
+            let note = move |note: &NodeNote| {
+                if matches!(note, NodeNote::Uncoordinated(_) | NodeNote::StoodStill) {
+                    stalls.fetch_add(1, Ordering::Relaxed);
+                }
+            };
             threads.push(std::thread::spawn(move || {
-                node.run(&stop, |_| ()).unwrap();
+                node.run(&stop, note).unwrap();
             }));
         }
         let stopped = Arc::clone(&stop);
@@ -149,6 +160,7 @@ impl Service {
         Self {
             directory,
             stop,
+            stalls,
             threads,
         }
     }
@@ -180,6 +192,27 @@ impl Service {
             }
             assert!(begin.elapsed() < LIMIT, "{status:#?}");
             std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// When these ran in the next `least`, measured again if a node let everything run meanwhile.
+    #[track_caller]
+    pub fn await_turns(&self, jobs: [&Job; 2], all: bool, least: Duration) -> [Stretches; 2] {
+        loop {
+            let stalls = self.stalls.load(Ordering::Relaxed);
+            let ran = await_runs(&jobs, all, clock::now().get(), least);
+            let together = overlap(&ran[0], &ran[1]);
+            if together == 0 {
+                return ran.try_into().unwrap();
+            }
+            // A node notices only when it gets a CPU.
+            let begin = Instant::now();
+            while self.stalls.load(Ordering::Relaxed) == stalls {
+                assert!(begin.elapsed() < LIMIT, "together for {together} ns");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            let before = self.status().switches.switched;
+            self.await_status(|s| s.switches.switched > before);
         }
     }
 }
@@ -253,7 +286,7 @@ impl Job {
     }
 
     /// Periods in which any rank ran, after `begin`.
-    pub fn ran(&self, begin: u64) -> Vec<(u64, u64)> {
+    fn ran(&self, begin: u64) -> Stretches {
         let mut all = Vec::new();
         for file in &self.files {
             // A process that was frozen at once has made no file.
@@ -285,7 +318,7 @@ impl Drop for Job {
 
 /// Waits for `least`, then until all of these, or any, have run after `begin`; returns when.
 #[track_caller]
-pub fn await_runs(jobs: &[&Job], all: bool, begin: u64, least: Duration) -> Vec<Vec<(u64, u64)>> {
+pub fn await_runs(jobs: &[&Job], all: bool, begin: u64, least: Duration) -> Vec<Stretches> {
     let since = Instant::now();
     std::thread::sleep(least);
     loop {
@@ -304,7 +337,7 @@ pub fn await_runs(jobs: &[&Job], all: bool, begin: u64, least: Duration) -> Vec<
 }
 
 /// Time in which both ran, in ns.
-pub fn overlap(one: &[(u64, u64)], other: &[(u64, u64)]) -> u64 {
+fn overlap(one: &[(u64, u64)], other: &[(u64, u64)]) -> u64 {
     let mut edges: BTreeMap<u64, [i64; 2]> = BTreeMap::new();
     for (which, stretches) in [one, other].into_iter().enumerate() {
         for (from, to) in stretches {

@@ -34,7 +34,7 @@ pub(crate) const HEAD: &str = "#!/bin/sh\n# Written by `idlewave gang slurm inst
 
 /// A shell script that calls `idlewave gang slurm prolog` or `epilog`, and then the site's own
 /// program, if there is one. Slurm waits for the script and removes the job if it fails. So a
-/// failure of ours is only logged, and our call is killed after 10 seconds; the result of the
+/// failure of ours is only logged, and our call is killed after 30 seconds; the result of the
 /// site's program counts as before. Slurm sets no search path for the call (slurm.conf(5)).
 pub fn script(hook: Hook, idlewave: &Path, site: Option<&str>) -> String {
     let word = hook.word();
@@ -47,7 +47,7 @@ pub fn script(hook: Hook, idlewave: &Path, site: Option<&str>) -> String {
         "{HEAD}(
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
     export PATH
-    timeout 10 {program} gang slurm {word} </dev/null >/dev/null 2>&1 ||
+    timeout 30 {program} gang slurm {word} </dev/null >/dev/null 2>&1 ||
         logger -t idlewave \"{word} of job $SLURM_JOB_ID failed with $?\"
 ) || :
 {last}
@@ -121,6 +121,6 @@ mod tests {
             .env_clear()
             .status();
         assert_eq!(status.unwrap().code(), Some(0));
-        assert!(text.contains("timeout 10 /nonexistent/idlewave gang slurm epilog"));
+        assert!(text.contains("timeout 30 /nonexistent/idlewave gang slurm epilog"));
     }
 }

@@ -6,22 +6,27 @@
 
 use idlewave_run::tables::{Bursts, TaskKind, Tasks};
 use idlewave_run::{RunReader, Table};
+use idlewave_sys::process::{Signal, send};
 use idlewave_units::{Cpu, NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// A CPU, start and end in nanoseconds.
 pub type Stretch = (Cpu, u64, u64);
 
 /// What the culprit did by its own account.
 pub struct Done {
-    /// Median CPU time of a run.
+    /// Median CPU time of a run; 0 if there was none.
     pub ran_ns: f64,
     /// Every run.
     pub runs: Vec<Stretch>,
 }
+
+/// How long a culprit may take to begin.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// A culprit at work; ends when it is dropped.
 pub struct Culprit(Child);
@@ -35,7 +40,8 @@ impl Drop for Culprit {
 }
 
 impl Culprit {
-    /// Starts a culprit that runs for `length_us` every `period_us` on `cpus` in turn.
+    /// Starts a culprit that runs for `length_us` every `period_us` on `cpus` in turn, and waits
+    /// until it has its name.
     pub fn start(name: &str, length_us: u32, period_us: u32, seconds: u32, cpus: &[Cpu]) -> Self {
         let cpus: Vec<String> = cpus.iter().map(Cpu::to_string).collect();
         let child = Command::new(culprit_program())
@@ -46,7 +52,21 @@ impl Culprit {
             .arg(cpus.join(","))
             .stdout(Stdio::piped())
             .spawn();
-        Self(child.unwrap())
+        let mut culprit = Self(child.unwrap());
+        let comm = format!("/proc/{}/comm", culprit.0.id());
+        let begin = Instant::now();
+        while std::fs::read_to_string(&comm).unwrap().trim_end() != name {
+            assert!(culprit.0.try_wait().unwrap().is_none(), "{name} has ended");
+            assert!(begin.elapsed() < LIMIT, "{name} does not begin");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        culprit
+    }
+
+    /// Ends it before its time.
+    pub fn end(self) -> Done {
+        send(Pid::new(self.0.id()), Signal::TERM).unwrap();
+        self.finish()
     }
 
     /// Waits for its end.
@@ -63,7 +83,7 @@ impl Done {
         let line: serde_json::Value = serde_json::from_slice(stdout).unwrap();
         let runs = line["runs"].as_array().unwrap();
         Self {
-            ran_ns: line["ran_ns"]["median"].as_f64().unwrap(),
+            ran_ns: line["ran_ns"]["median"].as_f64().unwrap_or(0.0),
             runs: runs
                 .iter()
                 .map(|r| {

@@ -3,6 +3,7 @@
 // Each test program uses only a part of it.
 #![allow(dead_code, clippy::unwrap_used)]
 
+use idlewave_mpi::testing::launcher_failed;
 use idlewave_sys::Uid;
 use idlewave_sys::process::{Signal, send};
 use idlewave_units::Pid;
@@ -101,6 +102,20 @@ pub fn run(command: &mut Command) -> Ended {
         .spawn()
         .unwrap();
     wait(child)
+}
+
+/// Runs a recording of an MPI program into `path` to its end, and again if the launcher failed by
+/// itself, as on a busy machine.
+#[track_caller]
+pub fn run_recording(command: &mut Command, path: &Path) -> Ended {
+    for _ in 0..4 {
+        let ended = run(command);
+        if !launcher_failed(&ended.stderr) {
+            return ended;
+        }
+        let _ = fs::remove_dir_all(path);
+    }
+    run(command)
 }
 
 /// The signals of a process that a line of /proc/PID/status names, as bits; 0 if it has ended.

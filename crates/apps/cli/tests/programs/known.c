@@ -2,13 +2,26 @@
  *
  * known N [end [directory]]: N iterations of: irecv and isend of 100 ints on a ring, waitall, allreduce of a double; then an alltoall of
  * 3 ints, and a self message of 5 bytes. `end` is one of: crash, abort, exit, code, sleep, pending. Before it sleeps, rank R
- * makes the file sleeps.R in the directory. */
+ * makes the file sleeps.R in the directory, and the file finalised.R after MPI_Finalize. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* The file of a rank in the directory. */
+static const char *file_of(const char *directory, const char *what, int rank) {
+    static char name[4096];
+    snprintf(name, sizeof name, "%s/%s.%d", directory, what, rank);
+    return name;
+}
+
+static void make(const char *path) {
+    FILE *file = fopen(path, "w");
+    if (file)
+        fclose(file);
+}
 
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
@@ -40,18 +53,16 @@ int main(int argc, char **argv) {
         MPI_Abort(MPI_COMM_WORLD, 9);
     if (!strcmp(end, "exit") && rank == size - 1)
         _exit(3);
-    if (argc > 3) {
-        char name[4096];
-        snprintf(name, sizeof name, "%s/sleeps.%d", argv[3], rank);
-        FILE *file = fopen(name, "w");
-        if (file)
-            fclose(file);
-    }
+    if (argc > 3)
+        make(file_of(argv[3], "sleeps", rank));
     if (!strcmp(end, "sleep") || !strcmp(end, "crash") || !strcmp(end, "abort") || !strcmp(end, "exit"))
         sleep(60);
     MPI_Finalize();
+    if (argc > 3)
+        make(file_of(argv[3], "finalised", rank));
     /* At the first exit code that is not 0 a launcher ends the other ranks: all have finalised before. */
-    if (!strcmp(end, "code"))
-        usleep(300000);
+    for (int i = 0; argc > 3 && !strcmp(end, "code") && i < size; i++)
+        for (int n = 0; access(file_of(argv[3], "finalised", i), F_OK) && n < 300000; n++)
+            usleep(1000);
     return !strcmp(end, "code") ? 5 : 0;
 }

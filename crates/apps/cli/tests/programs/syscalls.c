@@ -9,7 +9,7 @@
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Barrier(MPI_COMM_WORLD);
-    for (int i = 0; argc > 1 && access(argv[1], F_OK) && i < 60000; i++)
+    for (int i = 0; argc > 1 && access(argv[1], F_OK) && i < 600000; i++)
         usleep(1000);
     for (int i = 0; i < 1000; i++)
         syscall(SYS_getppid);

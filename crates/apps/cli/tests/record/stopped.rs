@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Waits until a file of the bundle exists.
+/// Waits for something to be done.
 fn until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {
@@ -23,6 +23,28 @@ fn spill_bytes(run: &Path) -> u64 {
     fs::metadata(run.join("spill")).map_or(0, |meta| meta.len())
 }
 
+/// Starts a recording, and waits until its records are there and its ranks sleep. Starts it again if
+/// the launcher fails by itself, as on a busy machine.
+fn sleeping(mpi: &Installation, dir: &Path, path: &Path) -> Child {
+    let end = ["300", "sleep", dir.to_str().unwrap()];
+    let sleeps = || spill_bytes(path) > 100_000 && all_sleep(dir);
+    let launch = || {
+        let mut child = started(&mut record(mpi, path, &known(mpi), &end));
+        until(&format!("records of {}", mpi.name), || {
+            sleeps() || child.try_wait().unwrap().is_some()
+        });
+        if sleeps() {
+            return Some(child);
+        }
+        let done = wait(child);
+        assert!(launcher_failed(&done.stderr), "{done:?}");
+        let _ = fs::remove_dir_all(path);
+        None
+    };
+    let child = (0..5).find_map(|_| launch());
+    child.expect("a launcher that works")
+}
+
 fn signal(pid: u32) {
     send(Pid::new(pid), Signal::TERM).unwrap();
 }
@@ -32,11 +54,8 @@ fn a_signal_is_passed_on_and_the_run_says_so() {
     for mpi in with_compilers() {
         let dir = scratch();
         let path = dir.path().join("run");
-        let end = ["300", "sleep", dir.path().to_str().unwrap()];
-        let child = started(&mut record(&mpi, &path, &known(&mpi), &end));
+        let child = sleeping(&mpi, dir.path(), &path);
         let pid = child.id();
-        until("records", || spill_bytes(&path) > 100_000);
-        until("all ranks", || all_sleep(dir.path()));
         signal(pid);
         let done = wait(child);
         assert_clean(pid);
@@ -83,18 +102,7 @@ fn a_recorder_that_was_killed_leaves_a_run_that_is_made_whole() {
     for mpi in with_compilers() {
         let dir = scratch();
         let path = dir.path().join("run");
-        let end = ["300", "sleep", dir.path().to_str().unwrap()];
-        let mut command = record(&mpi, &path, &known(&mpi), &end);
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        until(&format!("records of {}", mpi.name), || {
-            spill_bytes(&path) > 100_000
-        });
-        until("all ranks", || all_sleep(dir.path()));
+        let mut child = sleeping(&mpi, dir.path(), &path);
         // The program must not outlive the test.
         let below = descendants(child.id());
         child.kill().unwrap();
