@@ -8,8 +8,8 @@ mod common;
 use common::{idlewave, run, study_with};
 use idlewave_run::{RunReader, TraceMode};
 use idlewave_sys::process::Signal;
-use std::fs;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, Command};
 
 /// Programs called `gnaw` that compute for some milliseconds, one after the other, until this is
@@ -23,7 +23,7 @@ impl Gnawing {
     fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
         // A process is named after the file that it executes.
-        fs::copy("/bin/sh", directory.path().join("gnaw")).unwrap();
+        common::copy_program(Path::new("/bin/sh"), &directory.path().join("gnaw"));
         let script =
             "while :; do ./gnaw -c 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done'; done";
         let mut shell = Command::new("sh");

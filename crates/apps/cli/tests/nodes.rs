@@ -130,8 +130,8 @@ for n in $IDLEWAVE_NODES; do
     "$AGENT" $n 'ls -d /tmp/idlewave* /dev/shm/idlewave* 2>/dev/null' && echo "LEFT on $n"
 done"#;
 
-/// Seconds within which a recorded job must end; otherwise it is tried again without a limit. In
-/// one of hundreds of jobs over TCP, Open MPI's ranks wait for each other forever.
+/// Seconds within which a recorded job must end; otherwise it is tried again without a limit: now
+/// and then the ranks of Open MPI wait for each other forever.
 const FIRST_TRY: u32 = 120;
 /// The exit codes of `timeout` for a command that took longer: it ended, or it was killed.
 const TOO_LONG: [i32; 2] = [124, 137];
@@ -255,6 +255,55 @@ fn mpich_under_slurm_with_pmi2() {
         "srun --mpi=pmi2 -N 2 -n 4",
         "\"$DIR/run\"",
     );
+}
+
+/// Checks that a program on two nodes ends well though nothing of the second one is recorded.
+fn record_first(compiler: &str, script: &str, said: &str) {
+    let _turn = turn();
+    let dir = shared();
+    let Some(program) = compile(compiler, dir.path()) else {
+        return;
+    };
+    let script = format!("set -- $IDLEWAVE_NODES\n{script}\ncode=$?; {CLEAN}\nexit $code");
+    let Some(out) = on_nodes("with_nodes 2", &script, &program, dir.path()) else {
+        return;
+    };
+    assert_eq!(out.status.code(), Some(0));
+    let words = String::from_utf8_lossy(&out.stderr);
+    assert!(words.contains(said), "{words}");
+    assert!(!String::from_utf8_lossy(&out.stdout).contains("LEFT"));
+    let run = RunReader::open(&dir.path().join("run")).unwrap();
+    let manifest = run.manifest();
+    let mut losses = manifest.losses.entries().iter();
+    let unrecorded = losses.find(|loss| loss.what.starts_with("ranks that were not recorded"));
+    assert_eq!(unrecorded.map(|loss| loss.count), Some(2));
+    let calls: Calls = run.read().unwrap();
+    assert_eq!(calls.rank.len(), 2 * CALLS);
+}
+
+#[test]
+fn a_program_runs_though_one_of_its_nodes_cannot_be_recorded() {
+    // Unlike Open MPI, MPICH needs no /tmp.
+    let script = "\"$AGENT\" $2 mount -o remount,ro /tmp\n\
+         \"$IDLEWAVE\" record -o \"$DIR/run\" --no-report -- mpirun.mpich -n 4 \"$PROGRAM\" $N 0";
+    record_first(
+        "mpicc.mpich",
+        script,
+        "is not recorded: Read-only file system",
+    );
+}
+
+#[test]
+fn a_script_that_starts_ranks_on_several_nodes_runs_though_only_its_own_is_recorded() {
+    for (compiler, launcher) in [
+        ("mpicc.openmpi", "mpirun.openmpi"),
+        ("mpicc.mpich", "mpirun.mpich"),
+    ] {
+        let script = format!(
+            "\"$IDLEWAVE\" record -o \"$DIR/run\" --no-report -- sh -c '{launcher} -n 4 \"$PROGRAM\" $N 0; exit $?'"
+        );
+        record_first(compiler, &script, "recorded");
+    }
 }
 
 /// The second node's clock is 1000 s ahead: the messages reveal that within the stated bound, and

@@ -3,6 +3,7 @@
 use crate::KernelTrace;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use idlewave_interpose::ring::CLOCKS_VARIABLE;
 use idlewave_sys::files;
 use serde::{Deserialize, Serialize};
 use std::io::Read as _;
@@ -20,6 +21,8 @@ pub struct Job {
     pub command: Vec<String>,
     /// What to record of the kernel.
     pub trace: KernelTrace,
+    /// Whether the ranks compare the clocks of their nodes.
+    pub clocks: bool,
     /// Nodes whose bundles the front has; they need not send them again.
     #[serde(default)]
     pub have: Vec<String>,
@@ -42,6 +45,7 @@ impl Job {
     /// # Errors
     /// The kernel returns no random numbers.
     pub fn new(run: &Path, command: &[String], trace: KernelTrace) -> std::io::Result<Self> {
+        let clocks = std::env::var_os(CLOCKS_VARIABLE).is_none_or(|said| said != "0");
         let mut bytes = [0; 16];
         std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
         let id = bytes.iter().map(|b| format!("{b:02x}")).collect();
@@ -51,10 +55,17 @@ impl Job {
             run: std::path::absolute(run)?,
             command,
             trace,
+            clocks,
             have,
             only: None,
             round: 0,
         })
+    }
+
+    /// What the environment of all ranks must hold beside that of their node's recorder.
+    pub(crate) fn environment(&self) -> Vec<(String, String)> {
+        let clocks = (CLOCKS_VARIABLE.to_owned(), "nodes".to_owned());
+        self.clocks.then_some(clocks).into_iter().collect()
     }
 
     /// The token.

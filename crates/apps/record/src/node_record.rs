@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The time between drains of the rings, unless one is half full earlier. The end of the program is
 /// noticed with the same latency.
-const PERIOD: Duration = Duration::from_millis(100);
+pub(crate) const PERIOD: Duration = Duration::from_millis(100);
 
 /// Records this node until the program's last process has gone. Returns the exit code; the last
 /// line of standard error describes errors.
@@ -36,7 +36,8 @@ fn record(job: &Job, bundle: &Path) -> Result<(), Box<dyn std::error::Error>> {
         command: job.command.clone(),
         trace: job.trace,
     })?;
-    place.set_ready(&words(&recorder.environment())?)?;
+    let environment = words(&recorder.environment())?;
+    place.set_ready(&[environment, job.environment()].concat())?;
     let mut bell = recorder.bell();
     loop {
         bell.wait(PERIOD);

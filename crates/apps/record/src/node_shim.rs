@@ -11,16 +11,19 @@
 use crate::node::PRELOAD;
 use crate::node_job::Job;
 use crate::node_place::{Held, Place};
+use crate::node_record::PERIOD;
 use crate::tree::send;
+use idlewave_interpose::write_library;
 use idlewave_session::NodeFacts;
 use idlewave_sys::files;
 use idlewave_sys::process::Signal;
 use idlewave_sys::terminal::say;
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, DirBuilder};
-use std::io;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -45,7 +48,7 @@ pub fn node_run(token: &str, program: &[OsString]) -> i32 {
     }
     match join(&job) {
         Ok(Part::Recorded { place, environment }) => {
-            let code = exec(program, &environment);
+            let code = exec(program, &with_library(environment));
             // The program was not started after all.
             place.unregister(std::process::id());
             code
@@ -53,9 +56,28 @@ pub fn node_run(token: &str, program: &[OsString]) -> i32 {
         Ok(Part::Leader { place, held }) => lead(&job, token, &place, &held, program),
         Err(error) => {
             warn(&error);
-            exec(program, &[])
+            exec(program, &with_library(job.environment()))
         }
     }
+}
+
+/// The environment of a rank, which must have the library also if its node is not recorded: the
+/// ranks of other nodes compare clocks with all ranks in MPI_Init, and would wait forever. Without
+/// a file of the library, it is in one that this process, and what it executes, keep open.
+fn with_library(mut environment: Vec<(String, String)>) -> Vec<(String, String)> {
+    let lacks = !environment.is_empty() && environment.iter().all(|(name, _)| name != PRELOAD);
+    let library = || -> io::Result<String> {
+        let file = memfd_create("libidlewave_interpose.so", MemfdFlags::empty())?;
+        let mut file = File::from(file);
+        file.write_all(idlewave_interpose::library())?;
+        Ok(format!("/proc/self/fd/{}", file.into_raw_fd()))
+    };
+    match lacks.then(library) {
+        Some(Ok(library)) => environment.push((PRELOAD.to_owned(), library)),
+        Some(Err(error)) => warn(&error),
+        None => {}
+    }
+    environment
 }
 
 fn warn(error: &io::Error) {
@@ -143,18 +165,23 @@ fn cannot_start(program: &[OsString], error: &io::Error) -> i32 {
     }
 }
 
-/// Starts recorder and program, waits for both, hands over the bundle.
+/// Starts recorder and program, waits for both, hands over the bundle. Without a recorder it waits
+/// for all programs of the node, as they need its library.
 fn lead(job: &Job, token: &str, place: &Place, held: &Held, program: &[OsString]) -> i32 {
     let bundle = bundle_directory(job);
-    let recorder = start_recorder(token, place, held, &bundle);
-    let (mut recorder, environment) = match recorder {
-        Ok(started) => started,
+    let (recorder, environment) = match start_recorder(token, place, held, &bundle) {
+        Ok((recorder, environment)) => (Some(recorder), environment),
         Err(error) => {
             warn(&error);
-            // This way the others do not wait for the recorder, and nothing is sent.
-            let _ = place.set_ready(&[]);
             let _ = fs::remove_dir_all(&bundle);
-            return exec(program, &[]);
+            let mut environment = job.environment();
+            if let Ok(library) = write_library(place.path()) {
+                let library = library.to_string_lossy().into_owned();
+                environment.push((PRELOAD.to_owned(), library));
+            }
+            // This way the others do not wait for the recorder.
+            let _ = place.set_ready(&environment);
+            (None, with_library(environment))
         }
     };
     let signals = Signals::block();
@@ -181,10 +208,19 @@ fn lead(job: &Job, token: &str, place: &Place, held: &Held, program: &[OsString]
         }
     };
     place.release_leader();
-    if let Err(error) = recorder.wait() {
-        warn(&error);
-    }
-    if let Err(error) = hand_over(job, place, &bundle) {
+    let handed_over = match recorder {
+        Some(mut recorder) => {
+            let ended = recorder.wait();
+            hand_over(job, place, &bundle).and(ended.map(drop))
+        }
+        None => {
+            while place.is_anybody_left() {
+                std::thread::sleep(PERIOD);
+            }
+            place.remove()
+        }
+    };
+    if let Err(error) = handed_over {
         warn(&error);
     }
     match ended {
@@ -446,6 +482,20 @@ impl Signals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rank_without_a_recorder_gets_the_library_if_others_compare_clocks_with_it() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(with_library(Vec::new()), []);
+        let whole = vec![pair("x", "y"), pair(PRELOAD, "/a.so")];
+        assert_eq!(with_library(whole.clone()), whole);
+        let given = with_library(vec![pair("x", "y")]);
+        assert_eq!((given.len(), &given[0]), (2, &pair("x", "y")));
+        assert_eq!(given[1].0, PRELOAD);
+        // As a program that this process executes would see it.
+        let cat = Command::new("cat").arg(&given[1].1).output().unwrap();
+        assert!(cat.stdout == idlewave_interpose::library(), "{cat:?}");
+    }
 
     #[test]
     fn what_the_launcher_preloads_is_kept_before_our_library() {

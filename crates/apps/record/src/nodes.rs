@@ -94,7 +94,7 @@ impl Nodes {
         files::replace(&self.job.incoming().join(FRONT), &facts)?;
         let place = Place::open(&self.job)?;
         let held = place.elect()?.ok_or(io::ErrorKind::AlreadyExists)?;
-        place.set_ready(environment)?;
+        place.set_ready(&[environment, &self.job.environment()].concat())?;
         self.place = Some((place, held));
         Ok(())
     }

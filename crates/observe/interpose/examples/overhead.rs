@@ -7,7 +7,7 @@
 //! medians and quartiles of the bare time and of the added time are printed: with times from the
 //! CPU's counter, with times from CLOCK_MONOTONIC, and for a state page without rings.
 
-use idlewave_interpose::ring::{CAPACITY_VARIABLE, CLOCKS_VARIABLE, DIRECTORY_VARIABLE};
+use idlewave_interpose::ring::{CAPACITY_VARIABLE, DIRECTORY_VARIABLE};
 use idlewave_interpose::{state, write_library};
 use idlewave_mpi::testing::{Installation, installation};
 use std::path::Path;
@@ -109,7 +109,6 @@ fn run(
         launch.arg(format!("{directory}={}", rings.display()));
         // Room for all records, since no reader drains the ring.
         launch.arg(format!("{CAPACITY_VARIABLE}={}", 1 << 18));
-        launch.arg(format!("{CLOCKS_VARIABLE}=0"));
         launch.arg(format!("IDLEWAVE_RING_CLOCK={clock}"));
     }
     let output = launch.arg(program).arg(case).output()?;

@@ -108,7 +108,7 @@ unsafe fn enter(entry: &'static Entry, arguments: &mut [usize]) -> i32 {
 /// wait forever.
 #[cold]
 fn takes_part(entry: &Entry) -> bool {
-    files::wanted() && matches!(entry.how, How::Init | How::InitThread | How::Finalize)
+    matches!(entry.how, How::Init | How::InitThread | How::Finalize) && nodes::wanted()
 }
 
 /// Passes a call through unrecorded.

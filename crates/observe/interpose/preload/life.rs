@@ -40,9 +40,7 @@ pub fn init(call: &mut Call, thread: &mut Thread, with_level: bool) {
     if world.is_some() {
         // The first communicator of every process: its number is the same on all ranks.
         communicators::of(thread, library, library.comm_world);
-        if files::wanted() {
-            nodes::begin(thread, library);
-        }
+        nodes::begin(thread, library);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Compares the clocks of nodes at the end of MPI_Init and at the start of MPI_Finalize.
 //!
 //! The first rank of each node exchanges short messages with the first rank of another node, which
-//! answers with its clock. Of [`EXCHANGES`] round trips the shortest is recorded: it gives the
+//! answers with its clock. Ranks without a ring only take part in finding these. Of [`EXCHANGES`] round trips the shortest is recorded: it gives the
 //! clocks' difference to within half its duration. Every node compares with the first one or, with
 //! more than [`STAR`] nodes, with its parent in a binomial tree.
 
@@ -27,13 +27,31 @@ struct Leaders {
 
 static LEADERS: Mutex<Option<Leaders>> = Mutex::new(None);
 
+/// Which ranks count as alone on their node.
+#[derive(Clone, Copy, PartialEq)]
+enum Alone {
+    /// Those that are.
+    OnNode,
+    /// All.
+    Every,
+}
+
+fn compared() -> Option<Alone> {
+    match std::env::var(CLOCKS_VARIABLE).as_deref() {
+        Ok("nodes") => Some(Alone::OnNode),
+        Ok("ranks") => Some(Alone::Every),
+        _ => None,
+    }
+}
+
+/// Whether the ranks compare clocks.
+pub fn wanted() -> bool {
+    compared().is_some()
+}
+
 /// After MPI_Init: finds the nodes, and compares their clocks if there are several.
 pub fn begin(thread: &mut Thread, library: &'static Library) {
-    let leaders = match std::env::var(CLOCKS_VARIABLE).as_deref() {
-        Ok("0") => None,
-        Ok("ranks") => find(library, true),
-        _ => find(library, false),
-    };
+    let leaders = compared().and_then(|alone| find(library, alone, thread.has_ring()));
     if let Some(leaders) = &leaders {
         compare(thread, library, leaders);
     }
@@ -53,8 +71,8 @@ pub fn end(thread: &mut Thread, library: &'static Library) {
     }
 }
 
-/// Finds the first ranks of all nodes; `None` if all ranks are on one node.
-fn find(library: &Library, every_rank: bool) -> Option<Leaders> {
+/// Finds the first ranks with a ring of all nodes; `None` if there are none on other nodes.
+fn find(library: &Library, alone: Alone, ring: bool) -> Option<Leaders> {
     let world = world::world()?;
     let (mut comm, mut node) = (0_usize, 0_usize);
     let mut rank = 0_i32;
@@ -67,19 +85,21 @@ fn find(library: &Library, every_rank: bool) -> Option<Leaders> {
             [library.comm_world, (&raw mut comm) as usize],
         )?;
         let handle = library.handle_at((&raw const comm) as usize);
-        if !every_rank {
+        if alone == Alone::OnNode {
             let shared = library.abi.comm_type_shared as usize;
             let place = (&raw mut node) as usize;
+            // Ranks with a ring come first.
+            let key = if ring { 0 } else { 1 };
             mpi(
                 library.comm_split_type,
-                [handle, shared, world.rank as usize, info, place],
+                [handle, shared, key, info, place],
             )?;
             let node_handle = library.handle_at(place);
             mpi(library.comm_rank, [node_handle, (&raw mut rank) as usize])?;
             mpi(library.comm_free, [place])?;
         }
         let mut all = vec![0_u8; world.size as usize];
-        let mine = u8::from(rank == 0);
+        let mine = u8::from(ring && rank == 0);
         let (from, to) = ((&raw const mine) as usize, all.as_mut_ptr() as usize);
         mpi(
             library.allgather,

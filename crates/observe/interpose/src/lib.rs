@@ -24,7 +24,7 @@ pub use bell::Bell;
 pub use decode::{Loss, Mark, Record, decode};
 pub use error::{InterposeError, InterposeError as RingError};
 pub use functions::{Function, functions};
-pub use library::{FILE_NAME, write_library};
+pub use library::{FILE_NAME, library, write_library};
 pub use reader::{RingReader, RingState};
 pub use state_reader::{
     StateCollective, StateCommunicator, StateCount, StatePage, StatePair, StatePhase, StateProcess,

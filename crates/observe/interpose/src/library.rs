@@ -9,6 +9,11 @@ use std::path::{Path, PathBuf};
 
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libidlewave_interpose.so"));
 
+/// Its bytes.
+pub fn library() -> &'static [u8] {
+    LIBRARY
+}
+
 /// Name of the file that [`write_library`] makes.
 pub const FILE_NAME: &str = "libidlewave_interpose.so";
 

@@ -201,6 +201,7 @@ pub mod flags {
     pub const FREED: u8 = 64;
 }
 
-/// Switches the comparison of clocks between nodes: `0` off, `ranks` compares every rank as if it
-/// were alone on its node.
+/// Switches on the comparison of clocks, in which all ranks of MPI_COMM_WORLD must take part, those
+/// without a ring too: `nodes` compares one rank of each node, `ranks` every rank as if it were
+/// alone on its node.
 pub const CLOCKS_VARIABLE: &str = "IDLEWAVE_CLOCKS";

@@ -189,23 +189,26 @@ fn a_program_without_mpi_leaves_no_file_and_one_without_a_directory_runs_on() {
 }
 
 #[test]
-fn a_rank_that_cannot_make_a_ring_does_not_hold_up_the_others() {
+fn a_rank_without_a_ring_does_not_hold_up_the_others() {
     let (programs, place) = (Programs::shared(), Place::new());
-    let script = format!(
-        "test \"${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}\" != 1 || export {DIRECTORY_VARIABLE}=/nowhere/at/all; \
-         exec \"$0\" many"
-    );
+    // One that cannot be made, and one that is not wanted.
+    let scripts = ["/nowhere/at/all", ""].map(|directory| {
+        format!(
+            "test \"${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}\" != 1 || export {DIRECTORY_VARIABLE}={directory}; \
+             exec \"$0\" many"
+        )
+    });
     for mpi in some_installations("held up") {
         let Some(program) = programs.of(&mpi) else {
             continue;
         };
-        let command = [
-            Path::new("/bin/sh"),
-            Path::new("-c"),
-            Path::new(&script),
-            &program,
-        ];
-        for compared in ["1", "ranks"] {
+        for (script, compared) in scripts.iter().flat_map(|s| [(s, "nodes"), (s, "ranks")]) {
+            let command = [
+                Path::new("/bin/sh"),
+                Path::new("-c"),
+                Path::new(script),
+                &program,
+            ];
             let run = place.run(&mpi, 3, &command, &[(CLOCKS_VARIABLE, compared)]);
             let processes = well(&mpi, run, 2);
             let ranks = processes.iter().map(|p| p.rings[0].state.rank);
@@ -215,6 +218,13 @@ fn a_rank_that_cannot_make_a_ring_does_not_hold_up_the_others() {
                 "{}",
                 mpi.name
             );
+            let clocks = |p: &Process| {
+                p.records()
+                    .filter(|r| matches!(r, Record::Clock { .. }))
+                    .count()
+            };
+            let expected = if compared == "ranks" { [0, 2] } else { [0, 0] };
+            assert!(processes.iter().map(clocks).eq(expected), "{}", mpi.name);
         }
     }
 }
@@ -234,19 +244,14 @@ fn threads_for_which_no_ring_can_be_made_are_counted() {
 
 #[test]
 fn records_for_which_there_is_no_room_are_counted_exactly() {
-    each(
-        "many",
-        1,
-        &[(CAPACITY_VARIABLE, "64"), (CLOCKS_VARIABLE, "0")],
-        |mpi, run| {
-            let process = &well(mpi, run, 1)[0];
-            let state = &process.rings[0].state;
-            assert_eq!(state.written, 64, "{}", mpi.name);
-            // MPI_Init_thread, the members of the world, a barrier, 1,000 sends, MPI_Finalize.
-            assert_eq!(state.written + state.lost, 1004, "{}", mpi.name);
-            assert_eq!(process.calls("MPI_Send").len(), 61, "{}", mpi.name);
-        },
-    );
+    each("many", 1, &[(CAPACITY_VARIABLE, "64")], |mpi, run| {
+        let process = &well(mpi, run, 1)[0];
+        let state = &process.rings[0].state;
+        assert_eq!(state.written, 64, "{}", mpi.name);
+        // MPI_Init_thread, the members of the world, a barrier, 1,000 sends, MPI_Finalize.
+        assert_eq!(state.written + state.lost, 1004, "{}", mpi.name);
+        assert_eq!(process.calls("MPI_Send").len(), 61, "{}", mpi.name);
+    });
 }
 
 #[test]
@@ -390,7 +395,7 @@ fn clocks_are_compared_at_both_ends_with_the_first_rank() {
             }));
         }
     });
-    each("many", 2, &[], |mpi, run| {
+    each("many", 2, &[(CLOCKS_VARIABLE, "nodes")], |mpi, run| {
         for process in well(mpi, run, 2) {
             assert!(
                 !process

@@ -43,8 +43,15 @@ pub fn program_for_all(dir: &Path) -> PathBuf {
         return program;
     }
     let copied = dir.join("idlewave");
-    fs::copy(program, &copied).unwrap();
+    copy_program(&program, &copied);
     copied
+}
+
+/// Copies a program by another process: a file that is open for writing, even in a child that
+/// another thread has just started, cannot be executed.
+pub fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").args([from, to]).status();
+    assert!(copied.unwrap().success());
 }
 
 /// The output of a command, and how it ended.

@@ -153,7 +153,12 @@ fn a_user_without_privileges_is_told_what_is_missing() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let copy = directory.path().join("test");
-    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    // By another process: a file that is open for writing, even in a child that another thread has
+    // just started, cannot be executed.
+    let copied = Command::new("cp")
+        .args([&std::env::current_exe().unwrap(), &copy])
+        .status();
+    assert!(copied.unwrap().success());
     let name = "capabilities::tests::a_user_without_privileges_is_told_what_is_missing";
     let output = Command::new("setpriv")
         .args([
