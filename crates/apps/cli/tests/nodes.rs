@@ -294,6 +294,14 @@ fn a_program_runs_though_one_of_its_nodes_cannot_be_recorded() {
 }
 
 #[test]
+fn a_program_runs_though_some_of_its_ranks_lack_the_library_if_no_clocks_are_compared() {
+    let script = "export IDLEWAVE_CLOCKS=0\n\
+         \"$IDLEWAVE\" record -o \"$DIR/run\" --no-report -- mpirun.openmpi -n 4 sh -c \
+         \"case \\$OMPI_COMM_WORLD_RANK in 2|3) unset LD_PRELOAD ;; esac; exec $PROGRAM $N 0\"";
+    record_first("mpicc.openmpi", script, "recorded");
+}
+
+#[test]
 fn a_script_that_starts_ranks_on_several_nodes_runs_though_only_its_own_is_recorded() {
     for (compiler, launcher) in [
         ("mpicc.openmpi", "mpirun.openmpi"),
