@@ -21,6 +21,9 @@ Examples:
   sudo idlewave record -o slow -- mpirun -n 4 ./app
   idlewave record --no-report -o single -- ./app
 
+In a job script, put it before the launcher, as above: of a whole script, only
+the ranks on this node are recorded.
+
 Under sudo the program still runs as you, and you own the run; root's rights
 are only used to trace the kernel.")]
 pub struct RecordArgs {
