@@ -119,11 +119,14 @@ fn the_regions_of_a_rank_follow_each_other_through_every_step() {
 
 #[test]
 fn a_run_that_is_over_in_time_keeps_the_steps_that_it_did() {
-    let mut params = params(2, 2, u64::MAX);
-    params.duration = Duration::from_millis(300);
-    let (outcome, regions, _) = run(&params);
-    let done = outcome.unwrap().done;
-    assert!(done.steps > 0);
+    // Other programs may take all of a short time.
+    let mut attempts = [300, 3_000, 30_000].into_iter().map(|ms| {
+        let mut params = params(2, 2, u64::MAX);
+        params.duration = Duration::from_millis(ms);
+        let (outcome, regions, _) = run(&params);
+        (outcome.unwrap().done, regions)
+    });
+    let (done, regions) = attempts.find(|(done, _)| done.steps > 0).unwrap();
     let forces = |rank| {
         regions
             .rows()
@@ -147,6 +150,9 @@ fn boxes_that_are_too_narrow_are_an_error_that_says_what_to_do() {
 
 #[test]
 fn a_run_that_is_halted_ends() {
-    let (outcome, ..) = run_until(&params(2, 2, u64::MAX), Duration::from_millis(200));
-    assert!(outcome.unwrap().done.steps > 0);
+    let mut steps = [200, 2_000, 20_000].into_iter().map(|ms| {
+        let (outcome, ..) = run_until(&params(2, 2, u64::MAX), Duration::from_millis(ms));
+        outcome.unwrap().done.steps
+    });
+    assert!(steps.any(|steps| steps > 0));
 }
