@@ -27,7 +27,7 @@ fn two_gangs_run_in_turns_and_never_together() {
     let before = service.status().switches.switched;
     // A recorded period ends at the last iteration of its loop, so it does not reach into the other
     // gang's turn.
-    service.await_turns([&jobs[0], &jobs[1]], true, Duration::from_secs(2));
+    service.assert_turns([&jobs[0], &jobs[1]], true, Duration::from_secs(2));
     let SwitchStatus {
         switched,
         missing,
@@ -53,28 +53,27 @@ fn one_gang_alone_is_not_switched_and_an_ended_one_leaves_the_cpus_to_the_other(
     let service = Service::start(1, settings(Nanos::from_millis(20)));
     let first = Job::start(&service, "c", 1);
     service.await_status(|s| s.running.is_some());
-    let alone = |job: &Job| {
+    let switched_once_alone = || {
         let begin = Instant::now();
         loop {
-            let before = service.status();
-            let ran = clock::now().get();
-            await_runs(&[job], true, ran, Duration::from_millis(500));
-            let after = service.status();
-            if before.running.is_some() && after.switches.switched == before.switches.switched {
-                return after;
+            let before = service.status().switches.switched;
+            let now = clock::now().get();
+            await_runs(&[&first], true, now, Duration::from_millis(500));
+            if service.status().switches.switched == before {
+                return before;
             }
             // A switch may have been under way.
             assert!(begin.elapsed() < LIMIT, "it is switched");
         }
     };
-    let before = alone(&first).switches.switched;
+    let before = switched_once_alone();
     let second = Job::start(&service, "d", 2);
     service.await_status(|s| s.rows.len() == 2 && s.switches.switched > before + 4);
     drop(second);
     service.await_status(|s| {
         s.gangs.len() == 1 && s.rows.len() == 1 && s.running == Some(s.rows[0].row)
     });
-    alone(&first);
+    switched_once_alone();
 }
 
 #[test]
@@ -95,7 +94,7 @@ fn a_gang_that_comes_does_not_run_beside_the_one_whose_turn_it_is() {
         took < slice / 2 || after.aborted != before.aborted,
         "{took:?}"
     );
-    service.await_turns([&first, &second], false, Duration::from_millis(500));
+    service.assert_turns([&first, &second], false, Duration::from_millis(500));
 }
 
 #[test]

@@ -42,32 +42,17 @@ struct Ended {
     stderr: String,
 }
 
-/// Seconds within which a script with Open MPI must end; otherwise it is tried again without a
-/// limit. In one of hundreds of jobs over TCP, its ranks wait for each other forever.
-const FIRST_TRY: u32 = 180;
-/// The exit codes of `timeout` for a command that took longer: it ended, or it was killed.
-const TOO_LONG: [Option<i32>; 2] = [Some(124), Some(137)];
-
 /// Runs a script on the first of two nodes, with `$PROGRAM` and `$AGENT` (`$AGENT NODE COMMAND`);
-/// once more if Open MPI failed.
+/// once more if the launcher failed.
 fn run(script: &str, program: &Path) -> Option<Ended> {
     let _turn = rig::turn();
     let agent = root().join("tests/nodes/agent");
     let variables = [("PROGRAM", program), ("AGENT", agent.as_path())];
-    let on_nodes = |rig: &str| rig::on_nodes(rig, script, &variables);
-    let out = if program.ends_with("openmpi4") {
-        let limited = format!("with_nodes --free 2 timeout -k 20 {FIRST_TRY}");
-        let out = on_nodes(&limited)?;
-        let too_long = TOO_LONG.contains(&out.status.code());
-        if too_long || launcher_failed(&String::from_utf8_lossy(&out.stderr)) {
-            println!("tried again: Open MPI failed");
-            on_nodes("with_nodes --free 2")?
-        } else {
-            out
-        }
-    } else {
-        on_nodes("with_nodes --free 2")?
-    };
+    let on_nodes = || rig::on_nodes("with_nodes --free 2", script, &variables);
+    let mut out = on_nodes()?;
+    if launcher_failed(&String::from_utf8_lossy(&out.stderr)) {
+        out = on_nodes()?;
+    }
     Some(Ended {
         code: out.status.code(),
         stdout: String::from_utf8_lossy(&out.stdout).into_owned(),

@@ -8,6 +8,7 @@ use crate::node_job::Job;
 use crate::node_place::{Held, Place};
 use crate::nodes_wait::{GRACE, Lines, Patience, STEP, Waiting, last_word, lines};
 use crate::tree::send;
+use idlewave_interpose::ring::CLOCKS_VARIABLE;
 use idlewave_run::Ledger;
 use idlewave_session::NodeFacts;
 use idlewave_sys::files;
@@ -69,7 +70,8 @@ impl Nodes {
             .iter()
             .map(|w| w.to_string_lossy().into_owned())
             .collect();
-        let job = Job::new(run, &words, trace).map_err(|e| LaunchError::Job(e.to_string()))?;
+        let mut job = Job::new(run, &words, trace).map_err(|e| LaunchError::Job(e.to_string()))?;
+        job.clocks = std::env::var_os(CLOCKS_VARIABLE).is_none_or(|said| said != "0");
         Ok(Some(Self {
             job,
             launch,

@@ -19,8 +19,8 @@ pub type Stretch = (Cpu, u64, u64);
 
 /// What the culprit did by its own account.
 pub struct Done {
-    /// Median CPU time of a run; 0 if there was none.
-    pub ran_ns: f64,
+    /// Median CPU time of a run, if there was one.
+    pub ran_ns: Option<f64>,
     /// Every run.
     pub runs: Vec<Stretch>,
 }
@@ -83,7 +83,7 @@ impl Done {
         let line: serde_json::Value = serde_json::from_slice(stdout).unwrap();
         let runs = line["runs"].as_array().unwrap();
         Self {
-            ran_ns: line["ran_ns"]["median"].as_f64().unwrap_or(0.0),
+            ran_ns: line["ran_ns"]["median"].as_f64(),
             runs: runs
                 .iter()
                 .map(|r| {
