@@ -60,7 +60,9 @@ pub enum LaunchError {
     #[error("start a recording on several nodes: {0}")]
     Job(String),
     /// `--at` is outside the command.
-    #[error("use word {at} of the command as the program: it has {words} words")]
+    #[error(
+        "use word {at} of the command as the program: it has {words} words; --at takes the number of words before the program"
+    )]
     At {
         /// The given position.
         at: usize,
