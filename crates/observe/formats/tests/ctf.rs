@@ -131,15 +131,16 @@ fn a_stream_goes_on_in_its_next_file() {
     let (_whole, result) = written(&lttng);
     let (whole, run) = result.unwrap();
     let dir = tempfile::tempdir().unwrap();
-    lttng.write(dir.path());
-    let path = dir.path().join("kernel/channel0_1");
+    let session = dir.path().join("session");
+    lttng.write(&session);
+    let path = session.join("kernel/channel0_1");
     let bytes = fs::read(&path).unwrap();
     fs::remove_file(&path).unwrap();
     // Packets are of equal size. By name, the second file sorts before the first.
     let (first, second) = bytes.split_at(2 * bytes.len() / 6);
-    fs::write(dir.path().join("kernel/channel0_1_1"), first).unwrap();
-    fs::write(dir.path().join("kernel/channel0_1_0"), second).unwrap();
-    let (split, split_run) = import(dir.path()).unwrap();
+    fs::write(session.join("kernel/channel0_1_1"), first).unwrap();
+    fs::write(session.join("kernel/channel0_1_0"), second).unwrap();
+    let (split, split_run) = import(&session).unwrap();
     assert_eq!((whole.missed, split.missed), (Some(2), Some(2)));
     assert_eq!(lines(&split_run), lines(&run));
     assert_eq!(losses(&split_run), losses(&run));
@@ -339,14 +340,15 @@ fn discarded_events_are_lost_at_the_end_of_their_packet() {
     // With another tracer, the loss may be before the first event as well.
     let other = |text: String| text.replace("lttng-modules", "another");
     let dir = tempfile::tempdir().unwrap();
-    lttng.write(dir.path());
-    let path = dir.path().join("kernel/metadata");
+    let session = dir.path().join("session");
+    lttng.write(&session);
+    let path = session.join("kernel/metadata");
     let plain = Lttng {
         packets: false,
         ..lttng
     };
     fs::write(&path, other(plain.metadata())).unwrap();
-    let (imported, run) = import(dir.path()).unwrap();
+    let (imported, run) = import(&session).unwrap();
     assert_eq!(imported.missed, Some(7));
     assert!(!lines(&run).contains(&"burst 1 1604000 1704000 9 r1 true".to_owned()));
 }
@@ -408,9 +410,10 @@ fn a_trace_cut_short_keeps_what_is_there() {
     let (mut cut, mut whole) = (0, 0);
     for length in (0..stream.len()).step_by(41) {
         let dir = tempfile::tempdir().unwrap();
-        lttng.write(dir.path());
-        fs::write(dir.path().join("kernel/channel0_1"), &stream[..length]).unwrap();
-        let (imported, run) = import(dir.path()).unwrap();
+        let session = dir.path().join("session");
+        lttng.write(&session);
+        fs::write(session.join("kernel/channel0_1"), &stream[..length]).unwrap();
+        let (imported, run) = import(&session).unwrap();
         assert!((6..=12).contains(&imported.events), "{length}");
         let loss = ("files of the CTF trace cut short".to_owned(), 1);
         match losses(&run).contains(&loss) {
