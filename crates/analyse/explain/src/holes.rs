@@ -5,11 +5,19 @@ use crate::kernel::Kernel;
 use crate::watch::Watch;
 use idlewave_units::Pid;
 
-/// Fills holes after which the measuring thread of `watch` is found running. If one of the thread's
-/// own gaps spans the start of the hole, the thread stayed off the CPU until the end of that gap.
-/// Until then, the thread seen last had the CPU; afterwards, the measuring thread ran. `gaps` are
-/// the measuring thread's, in order. Returns how many holes were charged to the thread seen last.
-pub fn fill(kernel: &mut Kernel, watch: &Watch, gaps: &[Gap]) -> u64 {
+/// When the thread whose own `gaps` these are, in order, is known to have run again, if one of them
+/// began by `time`.
+pub fn back_after(gaps: &[Gap], time: u64) -> Option<u64> {
+    let after = gaps.partition_point(|g| g.begin <= time);
+    let gap = gaps[..after].last()?;
+    Some(gap.begin + gap.length)
+}
+
+/// Fills holes after which the measuring thread of `watch` is found running. `back` tells when the
+/// thread, which may have been off the CPU from the start of the hole, is known to have run again:
+/// until then, the thread seen last had the CPU; afterwards, the measuring thread ran. Returns how
+/// many holes were charged to the thread seen last.
+pub fn fill(kernel: &mut Kernel, watch: &Watch, back: impl Fn(u64) -> Option<u64>) -> u64 {
     // If switches of other threads were not recorded, their time is a hole as well.
     if !kernel.sees_everything() {
         return 0;
@@ -28,9 +36,8 @@ pub fn fill(kernel: &mut Kernel, watch: &Watch, gaps: &[Gap]) -> u64 {
         let Some((begin, end)) = timeline.hole_before(burst.begin) else {
             continue;
         };
-        let before = gaps.partition_point(|g| g.begin <= begin).checked_sub(1);
-        let back = before.map_or(begin, |i| gaps[i].begin + gaps[i].length);
-        let from = back.max(begin).max(watch.begin).min(end);
+        let from = back(begin).unwrap_or(begin);
+        let from = from.max(begin).max(watch.begin).min(end);
         timeline.give_hole(from, end, watch.pid);
         burst.begin = from;
         // The thread would have run on an idle CPU, so the hole is not given to the idle task.
@@ -84,11 +91,8 @@ mod tests {
             end: 9000,
         };
         let gap = |begin, length| Gap { begin, length };
-        let charged = fill(
-            &mut kernel,
-            &watch,
-            &[gap(300, 20), gap(990, 160), gap(4000, 30)],
-        );
+        let gaps = [gap(300, 20), gap(990, 160), gap(4000, 30)];
+        let charged = fill(&mut kernel, &watch, |time| back_after(&gaps, time));
         assert_eq!(charged, 1);
         assert_eq!(kernel.bursts_of(rank)[1].begin, 1150);
         let pieces = kernel.cpus[&cpu].between(0, 9000);

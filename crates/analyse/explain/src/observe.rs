@@ -163,10 +163,12 @@ fn fill_holes(
         };
         let lane = lanes.iter().position(|&l| l == i);
         filled += match (recorded, lane) {
-            (Some(recorded), Some(lane)) => holes::fill(kernel, watch, &recorded.unseen(lane)),
+            (Some(recorded), Some(lane)) => {
+                holes::fill(kernel, watch, |time| recorded.back_after(lane, time))
+            }
             // A program without calls has no times at which it is known to have run.
             _ if is_recorded(manifest, watch) => 0,
-            _ => holes::fill(kernel, watch, gaps),
+            _ => holes::fill(kernel, watch, |time| holes::back_after(gaps, time)),
         };
     }
     filled

@@ -53,7 +53,10 @@ macro_rules! primitive_cell {
             }
             fn extend_from(array: &dyn Array, out: &mut Vec<Self>) -> Option<()> {
                 let array = array.as_any().downcast_ref::<PrimitiveArray<$arrow>>()?;
-                out.extend(array.iter().map(|v| v.map($from)));
+                match array.null_count() {
+                    0 => out.extend(array.values().iter().map(|v| Some($from(*v)))),
+                    _ => out.extend(array.iter().map(|v| v.map($from))),
+                }
                 Some(())
             }
         }

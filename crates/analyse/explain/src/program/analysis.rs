@@ -46,6 +46,7 @@ pub fn add_uncoupled(strikes: &[Strike], delays: &mut BTreeMap<SourceId, Delay>)
 #[derive(Debug)]
 pub struct ProgramAnalysis {
     recorded: Recorded,
+    messages: Messages,
     waits: Waits,
     origins: Origins,
     waves: Vec<Wave>,
@@ -85,12 +86,17 @@ pub fn analyse(
         imbalance: catalog.class(SourceKind::Imbalance),
         unexplained: catalog.class(SourceKind::Unexplained),
     };
-    let waits = waits::find(program, matched, charges);
-    let timings = program.timings(&waits, charges);
-    let origins = explain_waits(program, matched, &waits, charges, &timings, classes);
-    let spans = Spans::of(&recorded, marks);
-    let path = Path::of(program, &waits, charges, &timings, &spans, classes);
-    drop(timings);
+    let explained = || {
+        let waits = waits::find(program, matched, charges);
+        let timings = program.timings(&waits, charges);
+        let spans = Spans::of(&recorded, marks);
+        let (origins, path) = rayon::join(
+            || explain_waits(program, matched, &waits, charges, &timings, classes),
+            || Path::of(program, &waits, charges, &timings, &spans, classes),
+        );
+        (waits, origins, spans, path)
+    };
+    let ((waits, origins, spans, path), messages) = rayon::join(explained, || matched.table());
     losses.enter(
         "waits shorter than the error between the clocks of two nodes",
         origins.untrusted.0,
@@ -110,6 +116,7 @@ pub fn analyse(
     );
     ProgramAnalysis {
         recorded,
+        messages,
         waits,
         origins,
         waves,
@@ -201,7 +208,7 @@ impl ProgramAnalysis {
                 });
             }
         }
-        (findings, self.recorded.matched.table(), waits, parts)
+        (findings, self.messages, waits, parts)
     }
 }
 

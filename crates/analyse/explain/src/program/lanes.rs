@@ -51,10 +51,15 @@ impl Lane {
     }
     /// Calls that end after `begin` and start before `end`, by index.
     pub fn calls_within(&self, begin: u64, end: u64) -> Range<usize> {
-        let first = self.calls.partition_point(|c| c.end <= begin);
-        let after = self.calls.partition_point(|c| c.begin < end);
-        first..after.max(first)
+        calls_within(&self.calls, begin, end)
     }
+}
+
+/// Those of a lane's calls that end after `begin` and start before `end`, by index.
+pub fn calls_within(calls: &[Call], begin: u64, end: u64) -> Range<usize> {
+    let first = calls.partition_point(|c| c.end <= begin);
+    let after = calls.partition_point(|c| c.begin < end);
+    first..after.max(first)
 }
 
 /// Whether a function is one of MPI, not of another library.
@@ -98,6 +103,123 @@ pub struct Instance {
     pub last: u32,
 }
 
+/// The calls of a run as its threads made them.
+#[derive(Debug, Default)]
+pub(super) struct RecordedCalls {
+    of_lanes: Vec<Vec<Call>>,
+    /// Per operation, the bytes that its collectives sent.
+    sent: Vec<u64>,
+    entries: Vec<Entry>,
+}
+
+impl RecordedCalls {
+    /// Reads the calls of the threads of `program`. `None` if the run has none.
+    pub fn read(run: &RunReader, program: &Program) -> Result<Option<Self>, ExplainError> {
+        let mut found = Self {
+            of_lanes: vec![Vec::new(); program.lanes.len()],
+            sent: vec![0; program.operations.len()],
+            entries: Vec::new(),
+        };
+        let mut wrong = None;
+        let mut row = 0u32;
+        let mut lanes = LaneFinder::of(program);
+        run.for_each::<Calls>(|c| {
+            let this_row = row;
+            row = row.saturating_add(1);
+            let (Some(lane), Some(sent)) = (
+                lanes.find(c.rank, c.thread),
+                found.sent.get_mut(c.operation as usize),
+            ) else {
+                wrong = Some((this_row, c.rank, c.thread, c.operation));
+                return;
+            };
+            *sent += c.sent.map_or(0, |b| b.get());
+            let instance = c.comm.zip(c.sequence).and_then(|(comm, sequence)| {
+                found.entries.push(Entry {
+                    comm,
+                    sequence,
+                    root: c.root,
+                });
+                NonZeroU32::new(found.entries.len() as u32)
+            });
+            found.of_lanes[lane as usize].push(Call {
+                begin: c.begin_ns,
+                end: c.end_ns,
+                row: this_row,
+                operation: c.operation as u16,
+                site: mix(c.operation, c.comm.map_or(0, |c| c.wrapping_add(1))),
+                instance,
+            });
+        })?;
+        match wrong {
+            Some((row, rank, thread, operation)) => Err(inconsistent(
+                "calls",
+                format!(
+                    "row {row} names thread {thread} of rank {rank} and operation {operation}, which the \
+                     manifest and the table of operations do not have"
+                ),
+            )),
+            None => Ok((row > 0).then_some(found)),
+        }
+    }
+}
+
+/// Finds calls by their starts, quickly if each is near the one found before it on its lane.
+pub(super) struct CallFinder {
+    /// Per lane, the call found last.
+    last: Vec<u32>,
+}
+
+impl CallFinder {
+    /// Calls on either side of the last one that are looked at before a binary search.
+    const NEAR: u32 = 6;
+
+    pub fn of(program: &Program) -> Self {
+        Self {
+            last: vec![0; program.lanes.len()],
+        }
+    }
+
+    /// The call of a lane that began at this time.
+    pub fn find(&mut self, program: &Program, lane: u32, begin: u64) -> Option<u32> {
+        let calls = &program.lanes[lane as usize].calls;
+        let last = &mut self.last[lane as usize];
+        let from = last.saturating_sub(Self::NEAR);
+        let to = (*last + Self::NEAR + 1).min(calls.len() as u32);
+        let near = (from..to).find(|&i| calls[i as usize].begin == begin);
+        let found = near.or_else(|| program.lanes[lane as usize].call_at(begin))?;
+        *last = found;
+        Some(found)
+    }
+}
+
+/// Finds the lanes of rows, of which many from one thread follow each other.
+pub(super) struct LaneFinder<'a> {
+    program: &'a Program,
+    last: Option<(Rank, Pid, Option<u32>)>,
+}
+
+impl<'a> LaneFinder<'a> {
+    pub fn of(program: &'a Program) -> Self {
+        Self {
+            program,
+            last: None,
+        }
+    }
+
+    /// The lane of a thread of a rank.
+    pub fn find(&mut self, rank: Rank, thread: Pid) -> Option<u32> {
+        match self.last {
+            Some((r, t, lane)) if (r, t) == (rank, thread) => lane,
+            _ => {
+                let lane = self.program.lane_of(rank, thread);
+                self.last = Some((rank, thread, lane));
+                lane
+            }
+        }
+    }
+}
+
 /// A recorded program.
 #[derive(Debug, Default)]
 pub struct Program {
@@ -118,8 +240,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Reads calls, communicators and operations. `None` if the run has no calls.
-    pub(super) fn read(run: &RunReader, losses: &mut Ledger) -> Result<Option<Self>, ExplainError> {
+    /// The threads of a run, its operations and communicators, still without calls.
+    pub(super) fn without_calls(run: &RunReader) -> Result<Self, ExplainError> {
         let mut program = Program::new(run.manifest());
         for op in run.read::<Operations>()?.rows() {
             let index = op.id as usize;
@@ -141,19 +263,25 @@ impl Program {
             let members = program.communicators.entry(c.comm).or_default();
             members.insert(c.rank, c.member);
         })?;
-        let entries = program.read_calls(run)?;
-        if program.lanes.iter().all(|l| l.calls.is_empty()) {
-            return Ok(None);
+        Ok(program)
+    }
+
+    /// Gives the threads their calls.
+    pub(super) fn add_calls(&mut self, recorded: RecordedCalls, losses: &mut Ledger) {
+        for (lane, calls) in self.lanes.iter_mut().zip(recorded.of_lanes) {
+            lane.calls = calls;
         }
-        let nested: u64 = program.lanes.iter_mut().map(order).sum();
+        for (operation, sent) in self.operations.iter_mut().zip(recorded.sent) {
+            operation.sent = sent;
+        }
+        let nested: u64 = self.lanes.iter_mut().map(order).sum();
         losses.enter(
             "MPI calls inside other calls, or with times out of order",
             nested,
             "they are ignored",
             "report this with the run: the recorder should not write them",
         );
-        program.make_instances(&entries, losses);
-        Ok(Some(program))
+        self.make_instances(&recorded.entries, losses);
     }
 
     fn new(manifest: &Manifest) -> Self {
@@ -177,55 +305,6 @@ impl Program {
             }
         }
         program
-    }
-
-    fn read_calls(&mut self, run: &RunReader) -> Result<Vec<Entry>, ExplainError> {
-        let mut entries: Vec<Entry> = Vec::new();
-        let mut wrong = None;
-        let mut row = 0u32;
-        let mut last: Option<(Rank, Pid, u32)> = None;
-        run.for_each::<Calls>(|c| {
-            let this_row = row;
-            row = row.saturating_add(1);
-            let lane = match last {
-                Some((rank, thread, lane)) if (rank, thread) == (c.rank, c.thread) => Some(lane),
-                _ => self.lane_of(c.rank, c.thread),
-            };
-            let (Some(lane), Some(operation)) =
-                (lane, self.operations.get_mut(c.operation as usize))
-            else {
-                wrong = Some((this_row, c.rank, c.thread, c.operation));
-                return;
-            };
-            last = Some((c.rank, c.thread, lane));
-            operation.sent += c.sent.map_or(0, |b| b.get());
-            let instance = c.comm.zip(c.sequence).and_then(|(comm, sequence)| {
-                entries.push(Entry {
-                    comm,
-                    sequence,
-                    root: c.root,
-                });
-                NonZeroU32::new(entries.len() as u32)
-            });
-            self.lanes[lane as usize].calls.push(Call {
-                begin: c.begin_ns,
-                end: c.end_ns,
-                row: this_row,
-                operation: c.operation as u16,
-                site: mix(c.operation, c.comm.map_or(0, |c| c.wrapping_add(1))),
-                instance,
-            });
-        })?;
-        match wrong {
-            Some((row, rank, thread, operation)) => Err(inconsistent(
-                "calls",
-                format!(
-                    "row {row} names thread {thread} of rank {rank} and operation {operation}, which the \
-                     manifest and the table of operations do not have"
-                ),
-            )),
-            None => Ok(entries),
-        }
     }
 
     /// The lane of a thread of a rank.
@@ -288,4 +367,44 @@ pub fn mix(a: u32, b: u32) -> u32 {
 
 pub fn inconsistent(what: &'static str, reason: String) -> ExplainError {
     ExplainError::Inconsistent { what, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_found_by_its_start_wherever_the_last_one_was() {
+        let call = |i: u32| Call {
+            begin: 10 + 10 * u64::from(i),
+            end: 15 + 10 * u64::from(i),
+            row: i,
+            operation: 0,
+            site: 0,
+            instance: None,
+        };
+        let lane = Lane {
+            rank: Rank::new(0),
+            node: NodeId::new(0),
+            cpu: None,
+            thread: Pid::new(1),
+            calls: (0..40).map(call).collect(),
+            collectives: BTreeMap::new(),
+        };
+        let program = Program {
+            lanes: vec![lane],
+            ..Program::default()
+        };
+        for last in 0..40 {
+            let mut calls = CallFinder::of(&program);
+            for wanted in 0..40 {
+                assert_eq!(calls.find(&program, 0, call(last).begin), Some(last));
+                let begin = call(wanted).begin;
+                assert_eq!(calls.find(&program, 0, begin), Some(wanted));
+                for none in [begin - 1, begin + 1, 0, 1_000] {
+                    assert_eq!(calls.find(&program, 0, none), None);
+                }
+            }
+        }
+    }
 }

@@ -6,11 +6,12 @@
 //! including wildcard receives that turned out to belong to it, could match all its messages; so
 //! the n-th send goes with the n-th receive.
 
-use super::lanes::{Program, mix};
+use super::lanes::{CallFinder, LaneFinder, Program, mix};
 use crate::ExplainError;
 use idlewave_run::tables::{Direction, Message, Messages, Table, Transfers};
 use idlewave_run::{Ledger, RunReader};
 use idlewave_units::{Bytes, Rank};
+use rayon::prelude::*;
 use std::num::NonZeroU64;
 
 /// One end of a message.
@@ -57,39 +58,42 @@ pub struct Matched {
     by_receiver: Vec<u32>,
 }
 
-impl Matched {
-    /// Reads the transfers and matches them; gives every call the site that follows from its
-    /// partners.
-    pub(super) fn read(
-        run: &RunReader,
-        program: &mut Program,
-        losses: &mut Ledger,
-    ) -> Result<Self, ExplainError> {
-        let mut found = Matched::default();
-        let (mut unfinished, mut foreign, mut row) = (0, 0, 0u32);
+/// The ends of messages as recorded.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    sends: Vec<End>,
+    receives: Vec<End>,
+    /// Receives that never completed: lane, start of the call, sender.
+    pending: Vec<(u32, u64, Rank)>,
+    /// Receives whose sender is not known either.
+    anonymous: u64,
+    /// Ends of processes outside MPI_COMM_WORLD.
+    foreign: u64,
+}
+
+impl Ends {
+    /// Reads the transfers of the threads of `program`.
+    pub fn read(run: &RunReader, program: &Program) -> Result<Self, ExplainError> {
+        let mut found = Self::default();
+        let mut row = 0u32;
+        let mut lanes = LaneFinder::of(program);
         run.for_each::<Transfers>(|t| {
             row = row.saturating_add(1);
-            let Some(lane) = program.lane_of(t.rank, t.thread) else {
-                foreign += 1;
+            let Some(lane) = lanes.find(t.rank, t.thread) else {
+                found.foreign += 1;
                 return;
             };
             let Some(peer) = t.peer else {
-                unfinished += 1;
+                found.anonymous += 1;
                 return;
             };
             if !program.of_rank.contains_key(&peer) {
-                foreign += 1;
+                found.foreign += 1;
                 return;
             }
             let receives = t.direction == Direction::Receive;
-            if let Some(call) = program.lanes[lane as usize].call_at(t.posted_ns) {
-                let call = &mut program.lanes[lane as usize].calls[call as usize];
-                // A sum, so the order in which a call starts its transfers does not matter.
-                let partner = mix(peer.get(), 2 + u32::from(receives));
-                call.site = call.site.wrapping_add(partner);
-            }
             if receives && t.completed_ns.is_none() {
-                unfinished += 1;
+                found.pending.push((lane, t.posted_ns, peer));
                 return;
             }
             let (from, to) = match receives {
@@ -113,6 +117,39 @@ impl Matched {
                 false => found.sends.push(end),
             }
         })?;
+        Ok(found)
+    }
+
+    /// Gives every call the site that follows from its partners.
+    fn add_partners(&self, program: &mut Program) {
+        let sends = self.sends.iter().map(|s| (s.lane, s.posted, s.to, 2));
+        let receives = self.receives.iter().map(|r| (r.lane, r.posted, r.from, 3));
+        let pending = self
+            .pending
+            .iter()
+            .map(|&(lane, at, from)| (lane, at, from, 3));
+        let mut calls = CallFinder::of(program);
+        for (lane, posted, partner, direction) in sends.chain(receives).chain(pending) {
+            if let Some(call) = calls.find(program, lane, posted) {
+                let site = &mut program.lanes[lane as usize].calls[call as usize].site;
+                // A sum, so the order in which a call starts its transfers does not matter.
+                *site = site.wrapping_add(mix(partner.get(), direction));
+            }
+        }
+    }
+}
+
+impl Matched {
+    /// Matches the ends of the messages of `program`; gives every call the site that follows from
+    /// its partners.
+    pub(super) fn of(ends: Ends, program: &mut Program, losses: &mut Ledger) -> Self {
+        ends.add_partners(program);
+        let unfinished = ends.anonymous + ends.pending.len() as u64;
+        let mut found = Matched {
+            sends: ends.sends,
+            receives: ends.receives,
+            ..Matched::default()
+        };
         let backwards = found.pair_up(program);
         let unmatched =
             (found.sends.len() + found.receives.len()) as u64 - 2 * found.pairs.len() as u64;
@@ -136,17 +173,19 @@ impl Matched {
         );
         losses.enter(
             "sends and receives of processes outside MPI_COMM_WORLD",
-            foreign,
+            ends.foreign,
             "they are left out",
             "record the program without spawning processes",
         );
-        Ok(found)
+        found
     }
 
     /// Pairs the ends of every stream; returns how many pairs contradict the clocks.
     fn pair_up(&mut self, program: &Program) -> u64 {
-        self.sends.sort_unstable();
-        self.receives.sort_unstable();
+        rayon::join(
+            || self.sends.par_sort_unstable(),
+            || self.receives.par_sort_unstable(),
+        );
         let mut backwards = 0;
         let (mut s, mut r) = (0, 0);
         while let (Some(send), Some(receive)) = (self.sends.get(s), self.receives.get(r)) {

@@ -8,9 +8,9 @@
 //! travelled, and [`summary`] builds the findings. [`taken`] provides replays with what was taken
 //! from the ranks.
 //!
-//! Memory: 32 bytes per call, 56 per end of a message, 8 per message matched, 56 per row of
+//! Memory: 44 bytes per call, 56 per end of a message, 8 per message matched, 56 per row of
 //! `messages`, 40 per wait, 24 per part. Ten million calls, a third of which wait for two messages
-//! each, take less than a gigabyte.
+//! each, take about a gigabyte.
 
 mod analysis;
 mod collectives;

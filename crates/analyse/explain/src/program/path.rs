@@ -16,6 +16,7 @@ use idlewave_run::findings::PathFinding;
 use idlewave_units::{Nanos, Rank};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// A stretch of the path on one lane, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +54,16 @@ impl Path {
     ) -> Self {
         let mut path = Self::default();
         let mut last = None;
+        // Per lane, how many of its calls can still be on the path: it goes back in time.
+        let mut left: Vec<usize> = program.lanes.iter().map(|l| l.calls.len()).collect();
         follow(program, waits, spans, |piece| {
             let index = piece.lane as usize;
             let lane = &program.lanes[index];
-            path.add(piece, lane, &charges[index], &timings[index], classes);
+            let after = near_end(&lane.calls[..left[index]], |c| c.begin < piece.end);
+            let first = near_end(&lane.calls[..after], |c| c.end <= piece.begin);
+            left[index] = after;
+            let (charges, timing) = (&charges[index], &timings[index]);
+            path.add(piece, lane, first..after, charges, timing, classes);
             path.hops += u64::from(last.is_some_and(|last| last != lane.rank));
             last = Some(lane.rank);
         });
@@ -81,26 +88,28 @@ impl Path {
         }
     }
 
+    /// Adds a piece during which its lane was in these calls.
     fn add(
         &mut self,
         piece: Piece,
         lane: &Lane,
+        calls: Range<usize>,
         charges: &[Charge],
         timing: &Timing,
         classes: Classes,
     ) {
         let Piece { begin, end, .. } = piece;
         *self.ranks.entry(lane.rank).or_default() += end - begin;
-        let mut outside = end - begin - time_in_calls(lane, begin, end);
+        let within = &lane.calls[calls.clone()];
+        let mut outside = end - begin - time_in_calls(within, begin, end);
         let mut inside = end - begin - outside;
         for charge in between(charges, begin, end) {
             let (from, to) = (charge.begin.max(begin), charge.end.min(end));
-            let in_calls = time_in_calls(lane, from, to);
+            let in_calls = time_in_calls(within, from, to);
             inside -= in_calls;
             outside -= to - from - in_calls;
             *self.taken.entry(charge.source).or_default() += to - from;
         }
-        let calls = lane.calls_within(begin, end);
         let late: u64 = calls
             .clone()
             .filter(|&i| lane.calls[i].end <= end)
@@ -123,6 +132,19 @@ impl Path {
     }
 }
 
+/// The partition point of `items`, found in few steps if it is near their end.
+fn near_end<T>(items: &[T], is_before: impl Fn(&T) -> bool) -> usize {
+    let (mut end, mut step) = (items.len(), 1);
+    while end > 0 {
+        let from = end.saturating_sub(step);
+        if is_before(&items[from]) {
+            return from + items[from..end].partition_point(is_before);
+        }
+        (end, step) = (from, 2 * step);
+    }
+    0
+}
+
 /// Calls `f` with the pieces of the path, the last one first.
 fn follow(program: &Program, waits: &Waits, spans: &Spans, mut f: impl FnMut(Piece)) {
     let Some((rank, mut at)) = spans.last() else {
@@ -132,11 +154,15 @@ fn follow(program: &Program, waits: &Waits, spans: &Spans, mut f: impl FnMut(Pie
         return;
     };
     let begin = spans.begin();
+    // Per lane, the end of the waits that the path can still meet.
+    let lanes = 0..program.lanes.len() as u32;
+    let mut left: Vec<usize> = lanes.map(|lane| waits.of_lane(lane).end).collect();
     // Ranks that wait for each other at the same moment would make this loop endless.
     let mut hops_left = program.lanes.len();
     while at > begin {
-        let own = waits.of_lane(lane);
-        let before = own.start + waits.all[own.clone()].partition_point(|w| w.begin < at);
+        let (own, left) = (waits.of_lane(lane), &mut left[lane as usize]);
+        let before = own.start + near_end(&waits.all[own.start..*left], |w| w.begin < at);
+        *left = before;
         let usable = |end: u64| end < at || hops_left > 0;
         let held = waits.all[own.start..before].iter().rev().find(|wait| {
             // A wait shorter than the clock error may be no wait at all, and is not followed.
@@ -154,5 +180,20 @@ fn follow(program: &Program, waits: &Waits, spans: &Spans, mut f: impl FnMut(Pie
         hops_left = hops_left.saturating_sub(1);
         at = from;
         lane = held.map_or(lane, |wait| wait.culprit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_partition_point_is_found_wherever_it_lies() {
+        for length in 0..40_usize {
+            let items: Vec<usize> = (0..length).collect();
+            for point in 0..=length {
+                assert_eq!(near_end(&items, |&i| i < point), point, "of {length}");
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Where the time of every rank went.
 
-use super::lanes::{Lane, Program};
+use super::lanes::{Call, Program, calls_within};
 use super::recorded::Recorded;
 use super::waits::Waits;
 use crate::watch::{Charge, between};
@@ -100,13 +100,13 @@ pub fn ranks_time(
     let time = |rank: Rank, main: u32| {
         let (begin, end) = (spans.begin, *spans.ends.get(&rank)?);
         let lane = &program.lanes[main as usize];
-        let inside = time_in_calls(lane, begin, end);
+        let inside = time_in_calls(&lane.calls, begin, end);
         let waiting = waits.time_within(main, begin, end);
         // Time taken while the rank waits costs it nothing.
         let (mut taken_inside, mut taken_outside) = (0, 0);
         for charge in between(&charges[main as usize], begin, end) {
             let (from, to) = (charge.begin.max(begin), charge.end.min(end));
-            let in_calls = time_in_calls(lane, from, to);
+            let in_calls = time_in_calls(&lane.calls, from, to);
             taken_inside += in_calls - waits.time_within(main, from, to);
             taken_outside += to - from - in_calls;
         }
@@ -133,9 +133,9 @@ impl Program {
     }
 }
 
-/// Time in calls of a lane in `begin..end`.
-pub(super) fn time_in_calls(lane: &Lane, begin: u64, end: u64) -> u64 {
-    lane.calls[lane.calls_within(begin, end)]
+/// Time in these calls of a lane in `begin..end`.
+pub(super) fn time_in_calls(calls: &[Call], begin: u64, end: u64) -> u64 {
+    calls[calls_within(calls, begin, end)]
         .iter()
         .map(|c| c.end.min(end).saturating_sub(c.begin.max(begin)))
         .sum()

@@ -1,10 +1,9 @@
 //! A recorded program as stored in its bundle.
 
-use super::lanes::Program;
-use super::messages::Matched;
+use super::lanes::{Program, RecordedCalls};
+use super::messages::{Ends, Matched};
 use crate::ExplainError;
 use crate::catalog::Catalog;
-use crate::edges::Gap;
 use crate::watch::Charge;
 use idlewave_run::{Ledger, PhaseKind, RunReader, SourceKind};
 
@@ -32,30 +31,31 @@ impl Recorded {
         let Some((library, phase)) = recorded.next() else {
             return Ok(None);
         };
-        let Some(mut program) = Program::read(run, losses)? else {
+        let mut program = Program::without_calls(run)?;
+        let (calls, ends) = rayon::join(
+            || RecordedCalls::read(run, &program),
+            || Ends::read(run, &program),
+        );
+        let (Some(calls), ends) = (calls?, ends?) else {
             return Ok(None);
         };
+        program.add_calls(calls, losses);
         Ok(Some(Self {
-            matched: Matched::read(run, &mut program, losses)?,
+            matched: Matched::of(ends, &mut program, losses),
             program,
             library: library.clone(),
             phase,
         }))
     }
 
-    /// The stretches during which a lane is not known to have run; at the start and end of each
-    /// call it did run.
-    pub(crate) fn unseen(&self, lane: usize) -> Vec<Gap> {
+    /// When the thread of a lane is known to have run again after `time`: at the start and end of
+    /// each call it did run. `None` before its first call.
+    pub(crate) fn back_after(&self, lane: usize, time: u64) -> Option<u64> {
         let calls = &self.program.lanes[lane].calls;
-        let mut out = Vec::with_capacity(2 * calls.len());
-        for (i, call) in calls.iter().enumerate() {
-            let next = calls.get(i + 1).map_or(u64::MAX / 2, |c| c.begin);
-            for (begin, end) in [(call.begin, call.end), (call.end, next)] {
-                let length = end.saturating_sub(begin);
-                out.push(Gap { begin, length });
-            }
-        }
-        out
+        let next = calls.partition_point(|c| c.begin <= time);
+        let call = calls[..next].last()?;
+        let outside = || calls.get(next).map_or(u64::MAX, |c| c.begin);
+        Some(if call.end > time { call.end } else { outside() })
     }
 
     /// Removes sleep inside calls from what was taken from the lanes: there it is how the rank
@@ -88,5 +88,49 @@ impl Recorded {
             }
             *list = kept;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lanes::{Call, Lane};
+    use super::*;
+    use idlewave_units::{NodeId, Pid, Rank};
+
+    #[test]
+    fn a_thread_runs_again_when_it_leaves_its_call_or_enters_the_next() {
+        let call = |(begin, end)| Call {
+            begin,
+            end,
+            row: 0,
+            operation: 0,
+            site: 0,
+            instance: None,
+        };
+        let lane = Lane {
+            rank: Rank::new(0),
+            node: NodeId::new(0),
+            cpu: None,
+            thread: Pid::new(1),
+            calls: [(10, 20), (30, 30), (40, 50)].map(call).to_vec(),
+            collectives: Default::default(),
+        };
+        let mut program = Program::default();
+        program.lanes.push(lane);
+        let recorded = Recorded {
+            program,
+            matched: Matched::default(),
+            library: None,
+            phase: (0, 100),
+        };
+        let back = |time| recorded.back_after(0, time);
+        assert_eq!(
+            [9, 10, 19, 20, 29].map(back),
+            [None, Some(20), Some(20), Some(30), Some(30)]
+        );
+        assert_eq!(
+            [30, 39, 40, 50].map(back),
+            [Some(40), Some(40), Some(50), Some(u64::MAX)]
+        );
     }
 }

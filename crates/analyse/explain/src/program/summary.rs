@@ -1,6 +1,6 @@
 //! Findings on a recorded program that are sums over its calls, messages, waits and marks.
 
-use super::lanes::Program;
+use super::lanes::{CallFinder, Program};
 use super::messages::Matched;
 use super::origins::{Explained, Origins};
 use super::rank_times::{Spans, ranks_time};
@@ -31,6 +31,7 @@ pub fn findings(
 ) -> ProgramFindings {
     let (program, matched) = (&recorded.program, &recorded.matched);
     let shares = || origins.explained.iter().flat_map(|e| origins.shares_of(e));
+    let matrix = matrix(matched);
     let nanos = Nanos::from_nanos;
     let lengths = |e: &Explained| waits.all[e.wait as usize].length();
     ProgramFindings {
@@ -39,9 +40,9 @@ pub fn findings(
         total: nanos(spans.total()),
         ranks_time: ranks_time(program, waits, charges, spans),
         operations: operations(program, matched, waits),
-        message_bytes: matrix(matched).values().map(|m| m.1).sum(),
+        message_bytes: matrix.values().map(|m| m.1).sum(),
         messages: matched.pairs.len() as u64,
-        matrix: matrix(matched)
+        matrix: matrix
             .into_iter()
             .map(|((from, to), (n, bytes))| (from, to, n, bytes))
             .collect(),
@@ -67,10 +68,10 @@ fn operations(program: &Program, matched: &Matched, waits: &Waits) -> Vec<Operat
         waiting[usize::from(call.operation)] += wait.length();
     }
     let mut bytes: Vec<u64> = program.operations.iter().map(|o| o.sent).collect();
+    let mut calls = CallFinder::of(program);
     for send in &matched.sends {
-        let lane = &program.lanes[send.lane as usize];
-        if let Some(i) = lane.call_at(send.posted) {
-            bytes[usize::from(lane.calls[i as usize].operation)] += send.bytes;
+        if let Some(i) = calls.find(program, send.lane, send.posted) {
+            bytes[usize::from(program.call(send.lane, i).operation)] += send.bytes;
         }
     }
     let mut out: Vec<OperationFinding> = lengths

@@ -5,6 +5,8 @@ use super::waits::Waits;
 use crate::edges::Edge;
 use crate::reference::Reference;
 use crate::watch::{Charge, overlap};
+use rayon::prelude::*;
+use std::collections::HashMap;
 use std::num::NonZeroU32;
 
 /// Fewer samples do not determine what is usual.
@@ -131,24 +133,24 @@ impl Timing {
             let taken = overlap(&charges[from..], wait_end, call.end);
             beyond.push((call.end - call.begin - waited).saturating_sub(taken));
         }
-        let mut keys: Vec<(u32, u32)> = (1..lane.calls.len())
-            .map(|i| (mix(lane.calls[i - 1].site, lane.calls[i].site), i as u32))
-            .collect();
+        let between = lane.calls.windows(2).map(|c| mix(c[0].site, c[1].site));
+        let between: Vec<u32> = std::iter::once(0).chain(between).collect();
         timing.before = vec![None; lane.calls.len()];
         timing.again = vec![None; lane.calls.len()];
-        groups(&mut keys, needed.min(SAMPLES), |group| {
-            let durations: Vec<u64> = group.iter().map(|g| net[g.1 as usize]).collect();
+        // Nothing comes before the first call.
+        groups(&between, 1, needed.min(SAMPLES), |group| {
+            let durations: Vec<u64> = group.iter().map(|&i| net[i as usize]).collect();
             let mut fast = None;
             if group.len() >= SAMPLES {
                 let ends: Vec<u64> = group
                     .iter()
-                    .map(|g| lane.calls[g.1 as usize].begin)
+                    .map(|&i| lane.calls[i as usize].begin)
                     .collect();
                 let reference = Reference::of(&ends, &durations);
                 fast = Some(reference.fast);
                 timing.references.push(reference);
                 let number = NonZeroU32::new(timing.references.len() as u32);
-                for &(_, i) in group {
+                for &i in group {
                     timing.before[i as usize] = number;
                 }
             }
@@ -157,19 +159,17 @@ impl Timing {
             }
             timing.repeats.push(Repeat::of(&durations, fast));
             let number = NonZeroU32::new(timing.repeats.len() as u32);
-            for &(_, i) in group {
+            for &i in group {
                 timing.again[i as usize] = number;
             }
         });
-        let mut keys: Vec<(u32, u32)> = (0..lane.calls.len())
-            .map(|i| (lane.calls[i].site, i as u32))
-            .collect();
+        let sites: Vec<u32> = lane.calls.iter().map(|c| c.site).collect();
         timing.usual = vec![None; lane.calls.len()];
-        groups(&mut keys, SAMPLES, |group| {
-            let mut lengths: Vec<u64> = group.iter().map(|g| beyond[g.1 as usize]).collect();
+        groups(&sites, 0, SAMPLES, |group| {
+            let mut lengths: Vec<u64> = group.iter().map(|&i| beyond[i as usize]).collect();
             timing.edges.push(Edge::of(&mut lengths));
             let number = NonZeroU32::new(timing.edges.len() as u32);
-            for &(_, i) in group {
+            for &i in group {
                 timing.usual[i as usize] = number;
             }
         });
@@ -229,12 +229,38 @@ impl Timing {
     }
 }
 
-/// Calls `f` with every large enough group of equal keys, its members in order.
-fn groups(keys: &mut [(u32, u32)], least: usize, mut f: impl FnMut(&[(u32, u32)])) {
-    keys.sort_unstable();
-    keys.chunk_by(|a, b| a.0 == b.0)
-        .filter(|group| group.len() >= least)
-        .for_each(&mut f);
+/// Calls `f` with every large enough group of equal keys from the `first` one on: their indices, in
+/// order.
+fn groups(keys: &[u32], first: usize, least: usize, mut f: impl FnMut(&[u32])) {
+    // There are far fewer different keys than keys, so counting them is quicker than sorting.
+    let mut numbers: HashMap<u32, usize> = HashMap::new();
+    let mut sizes: Vec<u32> = Vec::new();
+    let numbered: Vec<usize> = (keys.iter().skip(first))
+        .map(|&key| {
+            let new = numbers.len();
+            let number = *numbers.entry(key).or_insert(new);
+            sizes.resize(numbers.len(), 0);
+            sizes[number] += 1;
+            number
+        })
+        .collect();
+    let mut next: Vec<u32> = Vec::with_capacity(sizes.len());
+    let mut begin = 0;
+    for size in &sizes {
+        next.push(begin);
+        begin += size;
+    }
+    let mut members = vec![0; numbered.len()];
+    for (number, index) in numbered.into_iter().zip(first as u32..) {
+        members[next[number] as usize] = index;
+        next[number] += 1;
+    }
+    // Each group now ends where the next member would have come.
+    for (size, end) in sizes.into_iter().zip(next) {
+        if size as usize >= least {
+            f(&members[(end - size) as usize..end as usize]);
+        }
+    }
 }
 
 impl Program {
@@ -242,7 +268,7 @@ impl Program {
     pub fn timings(&self, waits: &Waits, charges: &[Vec<Charge>]) -> Vec<Timing> {
         let needed = repeats_needed(self.lanes.len());
         self.lanes
-            .iter()
+            .par_iter()
             .zip(charges)
             .enumerate()
             .map(|(i, (lane, charges))| Timing::of(lane, i as u32, waits, charges, needed))
@@ -259,6 +285,19 @@ mod tests {
         // C(10, 5) = 252, C(12, 6) = 924, C(14, 7) = 3432, C(16, 8) = 12870.
         assert_eq!([1, 2, 4, 8, 16].map(repeats_needed), [5, 5, 6, 7, 8]);
         assert_eq!(repeats_needed(1_000_000), STRETCHES);
+    }
+
+    #[test]
+    fn groups_are_the_indices_of_equal_keys_in_order() {
+        let keys = [7, 5, 9, 5, 7, 5, 5];
+        let grouped = |first, least| {
+            let mut found = Vec::new();
+            groups(&keys, first, least, |group| found.push(group.to_vec()));
+            found
+        };
+        assert_eq!(grouped(0, 2), [vec![0, 4], vec![1, 3, 5, 6]]);
+        assert_eq!(grouped(1, 1), [vec![1, 3, 5, 6], vec![2], vec![4]]);
+        assert!(grouped(7, 1).is_empty());
     }
 
     #[test]

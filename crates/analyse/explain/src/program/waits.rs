@@ -6,10 +6,11 @@
 //! inside.
 
 use super::lanes::Instance;
-use super::lanes::{Call, Program};
+use super::lanes::{Call, CallFinder, Program};
 use super::messages::Matched;
 use crate::watch::{Charge, overlap};
 use idlewave_run::tables::{OperationClass as Class, WaitKind};
+use rayon::prelude::*;
 use std::num::NonZeroU64;
 
 /// A wait of a lane for another one.
@@ -71,6 +72,7 @@ const RENDEZVOUS_FROM_NS: u64 = 10_000;
 pub fn find(program: &Program, matched: &Matched, charges: &[Vec<Charge>]) -> Waits {
     let mut finder = Finder {
         program,
+        calls: CallFinder::of(program),
         charges,
         found: Vec::new(),
     };
@@ -83,7 +85,7 @@ pub fn find(program: &Program, matched: &Matched, charges: &[Vec<Charge>]) -> Wa
     let mut all = finder.found;
     // Among the waits of one call, the one that ends last comes first; among equal ends, the first
     // culprit.
-    all.sort_unstable_by_key(|w| {
+    all.par_sort_unstable_by_key(|w| {
         let last = std::cmp::Reverse(w.end);
         (w.lane, w.call, last, w.culprit, w.kind)
     });
@@ -96,6 +98,7 @@ pub fn find(program: &Program, matched: &Matched, charges: &[Vec<Charge>]) -> Wa
 
 struct Finder<'a> {
     program: &'a Program,
+    calls: CallFinder,
     charges: &'a [Vec<Charge>],
     found: Vec<RawWait>,
 }
@@ -194,21 +197,21 @@ impl Finder<'_> {
 
     /// The call that started at `wait` and completed what a thread had started, usually by the same
     /// thread.
-    fn completing(&self, lane: u32, wait: Option<NonZeroU64>) -> Option<(u32, u32)> {
+    fn completing(&mut self, lane: u32, wait: Option<NonZeroU64>) -> Option<(u32, u32)> {
         let wait = wait?.get();
         let program = self.program;
-        let at = |l: u32| program.lanes[l as usize].call_at(wait).map(|i| (l, i));
+        let mut at = |l: u32| self.calls.find(program, l, wait).map(|i| (l, i));
         at(lane).or_else(|| {
             let rank = program.lanes[lane as usize].rank;
             program.of_rank[&rank].iter().find_map(|&l| at(l))
         })
     }
 
-    fn is_synchronous(&self, send: &super::messages::End) -> bool {
-        let lane = &self.program.lanes[send.lane as usize];
-        let start = lane.call_at(send.posted).map(|i| &lane.calls[i as usize]);
-        start.is_some_and(|c| {
-            let name = self.program.name(c);
+    fn is_synchronous(&mut self, send: &super::messages::End) -> bool {
+        let program = self.program;
+        let start = self.calls.find(program, send.lane, send.posted);
+        start.is_some_and(|i| {
+            let name = program.name(program.call(send.lane, i));
             name.starts_with("MPI_Ssend") || name.starts_with("MPI_Issend")
         })
     }
