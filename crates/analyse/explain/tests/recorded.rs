@@ -274,6 +274,9 @@ fn receives_from_any_source_get_the_message_that_they_got() {
         97 * US,
         Some((97 * US, 98 * US)),
     );
+    // To a process outside the program, and from one.
+    made.transfer(true, 1, Some(7), 0, 4, 10, 97 * US, None);
+    made.transfer(true, 7, Some(1), 0, 4, 10, 97 * US, None);
     let found = made.explain();
     let messages = &found.tables.messages;
     let ends: Vec<_> = messages
@@ -301,6 +304,20 @@ fn receives_from_any_source_get_the_message_that_they_got() {
     };
     assert_eq!(count("never completed"), Some(1));
     assert_eq!(count("without their other end"), Some(1));
+    assert_eq!(count("outside MPI_COMM_WORLD"), Some(2));
+}
+
+#[test]
+fn collectives_have_the_bytes_that_their_members_sent() {
+    let mut made = Made::new(2);
+    for (begin, sent) in [(10 * US, 24), (20 * US, 100)] {
+        let members = [(0, begin, begin + US), (1, begin, begin + US)];
+        made.collective_of("MPI_Allreduce", 0, None, &members, sent);
+    }
+    let found = made.explain();
+    let mut operations = found.program().operations.iter();
+    let reduce = operations.find(|o| o.name == "MPI_Allreduce").unwrap();
+    assert_eq!((reduce.calls, reduce.bytes), (4, 2 * 24 + 2 * 100));
 }
 
 #[test]
