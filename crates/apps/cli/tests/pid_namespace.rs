@@ -310,8 +310,12 @@ fn what_was_left_in_a_pid_namespace_is_removed_from_outside_it() {
     };
     let own = PidNamespace::current().unwrap().inode();
     let directory = loop {
-        // The namespace of this process until the child has made its own.
-        let inside = fs::metadata(format!("/proc/{}/ns/pid_for_children", watch.id())).unwrap();
+        // The namespace of this process until the child has made its own, and none until that has
+        // a process.
+        let Ok(inside) = fs::metadata(format!("/proc/{}/ns/pid_for_children", watch.id())) else {
+            waits("no namespace");
+            continue;
+        };
         // Process 1 there. Others may be left of an earlier namespace with the same inode.
         let prefix = format!("idlewave-watch-{}-1-", inside.ino());
         let entries = fs::read_dir("/dev/shm").unwrap().flatten();
