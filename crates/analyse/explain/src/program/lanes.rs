@@ -1,8 +1,8 @@
 //! The calls of a recorded program, one lane per thread that called MPI.
 
 use crate::ExplainError;
-use idlewave_run::tables::{Calls, Communicators, OperationClass, Operations, Table};
-use idlewave_run::{Ledger, Manifest, RunReader};
+use idlewave_run::tables::{Communicators, OperationClass, Operations, Table};
+use idlewave_run::{Manifest, RunReader};
 use idlewave_stats::random::bits_at;
 use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
 use std::collections::BTreeMap;
@@ -103,123 +103,6 @@ pub struct Instance {
     pub last: u32,
 }
 
-/// The calls of a run as its threads made them.
-#[derive(Debug, Default)]
-pub(super) struct RecordedCalls {
-    of_lanes: Vec<Vec<Call>>,
-    /// Per operation, the bytes that its collectives sent.
-    sent: Vec<u64>,
-    entries: Vec<Entry>,
-}
-
-impl RecordedCalls {
-    /// Reads the calls of the threads of `program`. `None` if the run has none.
-    pub fn read(run: &RunReader, program: &Program) -> Result<Option<Self>, ExplainError> {
-        let mut found = Self {
-            of_lanes: vec![Vec::new(); program.lanes.len()],
-            sent: vec![0; program.operations.len()],
-            entries: Vec::new(),
-        };
-        let mut wrong = None;
-        let mut row = 0u32;
-        let mut lanes = LaneFinder::of(program);
-        run.for_each::<Calls>(|c| {
-            let this_row = row;
-            row = row.saturating_add(1);
-            let (Some(lane), Some(sent)) = (
-                lanes.find(c.rank, c.thread),
-                found.sent.get_mut(c.operation as usize),
-            ) else {
-                wrong = Some((this_row, c.rank, c.thread, c.operation));
-                return;
-            };
-            *sent += c.sent.map_or(0, |b| b.get());
-            let instance = c.comm.zip(c.sequence).and_then(|(comm, sequence)| {
-                found.entries.push(Entry {
-                    comm,
-                    sequence,
-                    root: c.root,
-                });
-                NonZeroU32::new(found.entries.len() as u32)
-            });
-            found.of_lanes[lane as usize].push(Call {
-                begin: c.begin_ns,
-                end: c.end_ns,
-                row: this_row,
-                operation: c.operation as u16,
-                site: mix(c.operation, c.comm.map_or(0, |c| c.wrapping_add(1))),
-                instance,
-            });
-        })?;
-        match wrong {
-            Some((row, rank, thread, operation)) => Err(inconsistent(
-                "calls",
-                format!(
-                    "row {row} names thread {thread} of rank {rank} and operation {operation}, which the \
-                     manifest and the table of operations do not have"
-                ),
-            )),
-            None => Ok((row > 0).then_some(found)),
-        }
-    }
-}
-
-/// Finds calls by their starts, quickly if each is near the one found before it on its lane.
-pub(super) struct CallFinder {
-    /// Per lane, the call found last.
-    last: Vec<u32>,
-}
-
-impl CallFinder {
-    /// Calls on either side of the last one that are looked at before a binary search.
-    const NEAR: u32 = 6;
-
-    pub fn of(program: &Program) -> Self {
-        Self {
-            last: vec![0; program.lanes.len()],
-        }
-    }
-
-    /// The call of a lane that began at this time.
-    pub fn find(&mut self, program: &Program, lane: u32, begin: u64) -> Option<u32> {
-        let calls = &program.lanes[lane as usize].calls;
-        let last = &mut self.last[lane as usize];
-        let from = last.saturating_sub(Self::NEAR);
-        let to = (*last + Self::NEAR + 1).min(calls.len() as u32);
-        let near = (from..to).find(|&i| calls[i as usize].begin == begin);
-        let found = near.or_else(|| program.lanes[lane as usize].call_at(begin))?;
-        *last = found;
-        Some(found)
-    }
-}
-
-/// Finds the lanes of rows, of which many from one thread follow each other.
-pub(super) struct LaneFinder<'a> {
-    program: &'a Program,
-    last: Option<(Rank, Pid, Option<u32>)>,
-}
-
-impl<'a> LaneFinder<'a> {
-    pub fn of(program: &'a Program) -> Self {
-        Self {
-            program,
-            last: None,
-        }
-    }
-
-    /// The lane of a thread of a rank.
-    pub fn find(&mut self, rank: Rank, thread: Pid) -> Option<u32> {
-        match self.last {
-            Some((r, t, lane)) if (r, t) == (rank, thread) => lane,
-            _ => {
-                let lane = self.program.lane_of(rank, thread);
-                self.last = Some((rank, thread, lane));
-                lane
-            }
-        }
-    }
-}
-
 /// A recorded program.
 #[derive(Debug, Default)]
 pub struct Program {
@@ -264,24 +147,6 @@ impl Program {
             members.insert(c.rank, c.member);
         })?;
         Ok(program)
-    }
-
-    /// Gives the threads their calls.
-    pub(super) fn add_calls(&mut self, recorded: RecordedCalls, losses: &mut Ledger) {
-        for (lane, calls) in self.lanes.iter_mut().zip(recorded.of_lanes) {
-            lane.calls = calls;
-        }
-        for (operation, sent) in self.operations.iter_mut().zip(recorded.sent) {
-            operation.sent = sent;
-        }
-        let nested: u64 = self.lanes.iter_mut().map(order).sum();
-        losses.enter(
-            "MPI calls inside other calls, or with times out of order",
-            nested,
-            "they are ignored",
-            "report this with the run: the recorder should not write them",
-        );
-        self.make_instances(&recorded.entries, losses);
     }
 
     fn new(manifest: &Manifest) -> Self {
@@ -342,23 +207,6 @@ impl Program {
     }
 }
 
-/// Sorts the calls of a lane and drops those that overlap the one before; returns how many.
-fn order(lane: &mut Lane) -> u64 {
-    if !lane.calls.windows(2).all(|c| c[0].begin <= c[1].begin) {
-        lane.calls.sort_by_key(|c| (c.begin, c.row));
-    }
-    let before = lane.calls.len();
-    let mut until = 0;
-    lane.calls.retain(|call| {
-        let fits = call.begin >= until && call.end >= call.begin;
-        if fits {
-            until = call.end;
-        }
-        fits
-    });
-    (before - lane.calls.len()) as u64
-}
-
 /// Combines two numbers into one that differs for different pairs, except for one collision in
 /// 2^32.
 pub fn mix(a: u32, b: u32) -> u32 {
@@ -370,15 +218,13 @@ pub fn inconsistent(what: &'static str, reason: String) -> ExplainError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_call_is_found_by_its_start_wherever_the_last_one_was() {
-        let call = |i: u32| Call {
-            begin: 10 + 10 * u64::from(i),
-            end: 15 + 10 * u64::from(i),
-            row: i,
+impl Program {
+    /// A program of one thread that made calls from and to these times.
+    pub fn of_calls(spans: &[(u64, u64)]) -> Self {
+        let call = |&(begin, end)| Call {
+            begin,
+            end,
+            row: 0,
             operation: 0,
             site: 0,
             instance: None,
@@ -388,23 +234,12 @@ mod tests {
             node: NodeId::new(0),
             cpu: None,
             thread: Pid::new(1),
-            calls: (0..40).map(call).collect(),
+            calls: spans.iter().map(call).collect(),
             collectives: BTreeMap::new(),
         };
-        let program = Program {
+        Program {
             lanes: vec![lane],
             ..Program::default()
-        };
-        for last in 0..40 {
-            let mut calls = CallFinder::of(&program);
-            for wanted in 0..40 {
-                assert_eq!(calls.find(&program, 0, call(last).begin), Some(last));
-                let begin = call(wanted).begin;
-                assert_eq!(calls.find(&program, 0, begin), Some(wanted));
-                for none in [begin - 1, begin + 1, 0, 1_000] {
-                    assert_eq!(calls.find(&program, 0, none), None);
-                }
-            }
         }
     }
 }

@@ -6,7 +6,8 @@
 //! including wildcard receives that turned out to belong to it, could match all its messages; so
 //! the n-th send goes with the n-th receive.
 
-use super::lanes::{CallFinder, LaneFinder, Program, mix};
+use super::find::{CallFinder, LaneFinder};
+use super::lanes::{Program, mix};
 use crate::ExplainError;
 use idlewave_run::tables::{Direction, Message, Messages, Table, Transfers};
 use idlewave_run::{Ledger, RunReader};

@@ -1,6 +1,6 @@
 //! Recorded MPI programs: which rank waited for which, and where the delay began.
 //!
-//! [`lanes`] holds the calls of every thread. [`collectives`] groups the calls of one collective,
+//! [`lanes`] holds the calls of every thread; [`calls`] reads them, and [`find`] looks them up. [`collectives`] groups the calls of one collective,
 //! and [`messages`] pairs the two ends of a message. [`waits`] finds which rank waited for which in
 //! which call. [`timing`] determines how long things usually take. [`origins`] splits every wait
 //! over what delayed its culprit, and follows the culprit's own waits to the rank where the delay
@@ -13,7 +13,9 @@
 //! each, take about a gigabyte.
 
 mod analysis;
+mod calls;
 mod collectives;
+mod find;
 mod lanes;
 mod messages;
 mod origins;

@@ -1,6 +1,7 @@
 //! A recorded program as stored in its bundle.
 
-use super::lanes::{Program, RecordedCalls};
+use super::calls::RecordedCalls;
+use super::lanes::Program;
 use super::messages::{Ends, Matched};
 use crate::ExplainError;
 use crate::catalog::Catalog;
@@ -93,32 +94,12 @@ impl Recorded {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lanes::{Call, Lane};
     use super::*;
-    use idlewave_units::{NodeId, Pid, Rank};
 
     #[test]
     fn a_thread_runs_again_when_it_leaves_its_call_or_enters_the_next() {
-        let call = |(begin, end)| Call {
-            begin,
-            end,
-            row: 0,
-            operation: 0,
-            site: 0,
-            instance: None,
-        };
-        let lane = Lane {
-            rank: Rank::new(0),
-            node: NodeId::new(0),
-            cpu: None,
-            thread: Pid::new(1),
-            calls: [(10, 20), (30, 30), (40, 50)].map(call).to_vec(),
-            collectives: Default::default(),
-        };
-        let mut program = Program::default();
-        program.lanes.push(lane);
         let recorded = Recorded {
-            program,
+            program: Program::of_calls(&[(10, 20), (30, 30), (40, 50)]),
             matched: Matched::default(),
             library: None,
             phase: (0, 100),

@@ -1,6 +1,7 @@
 //! Findings on a recorded program that are sums over its calls, messages, waits and marks.
 
-use super::lanes::{CallFinder, Program};
+use super::find::CallFinder;
+use super::lanes::Program;
 use super::messages::Matched;
 use super::origins::{Explained, Origins};
 use super::rank_times::{Spans, ranks_time};

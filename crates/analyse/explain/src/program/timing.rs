@@ -133,12 +133,11 @@ impl Timing {
             let taken = overlap(&charges[from..], wait_end, call.end);
             beyond.push((call.end - call.begin - waited).saturating_sub(taken));
         }
+        // Nothing comes before the first call.
         let between = lane.calls.windows(2).map(|c| mix(c[0].site, c[1].site));
-        let between: Vec<u32> = std::iter::once(0).chain(between).collect();
         timing.before = vec![None; lane.calls.len()];
         timing.again = vec![None; lane.calls.len()];
-        // Nothing comes before the first call.
-        groups(&between, 1, needed.min(SAMPLES), |group| {
+        groups(between.zip(1..), needed.min(SAMPLES), |group| {
             let durations: Vec<u64> = group.iter().map(|&i| net[i as usize]).collect();
             let mut fast = None;
             if group.len() >= SAMPLES {
@@ -163,9 +162,9 @@ impl Timing {
                 timing.again[i as usize] = number;
             }
         });
-        let sites: Vec<u32> = lane.calls.iter().map(|c| c.site).collect();
+        let sites = lane.calls.iter().map(|c| c.site);
         timing.usual = vec![None; lane.calls.len()];
-        groups(&sites, 0, SAMPLES, |group| {
+        groups(sites.zip(0..), SAMPLES, |group| {
             let mut lengths: Vec<u64> = group.iter().map(|&i| beyond[i as usize]).collect();
             timing.edges.push(Edge::of(&mut lengths));
             let number = NonZeroU32::new(timing.edges.len() as u32);
@@ -229,21 +228,21 @@ impl Timing {
     }
 }
 
-/// Calls `f` with every large enough group of equal keys from the `first` one on: their indices, in
-/// order.
-fn groups(keys: &[u32], first: usize, least: usize, mut f: impl FnMut(&[u32])) {
+/// Calls `f` with every large enough group of items with equal keys. Items are keys and indices; a
+/// group is the indices, in order.
+fn groups(items: impl Iterator<Item = (u32, u32)>, least: usize, mut f: impl FnMut(&[u32])) {
     // There are far fewer different keys than keys, so counting them is quicker than sorting.
     let mut numbers: HashMap<u32, usize> = HashMap::new();
     let mut sizes: Vec<u32> = Vec::new();
-    let numbered: Vec<usize> = (keys.iter().skip(first))
-        .map(|&key| {
-            let new = numbers.len();
-            let number = *numbers.entry(key).or_insert(new);
-            sizes.resize(numbers.len(), 0);
-            sizes[number] += 1;
-            number
-        })
-        .collect();
+    let mut numbered = Vec::with_capacity(items.size_hint().0);
+    for (key, index) in items {
+        let number = *numbers.entry(key).or_insert(sizes.len());
+        if number == sizes.len() {
+            sizes.push(0);
+        }
+        sizes[number] += 1;
+        numbered.push((number, index));
+    }
     let mut next: Vec<u32> = Vec::with_capacity(sizes.len());
     let mut begin = 0;
     for size in &sizes {
@@ -251,7 +250,7 @@ fn groups(keys: &[u32], first: usize, least: usize, mut f: impl FnMut(&[u32])) {
         begin += size;
     }
     let mut members = vec![0; numbered.len()];
-    for (number, index) in numbered.into_iter().zip(first as u32..) {
+    for (number, index) in numbered {
         members[next[number] as usize] = index;
         next[number] += 1;
     }
@@ -290,14 +289,16 @@ mod tests {
     #[test]
     fn groups_are_the_indices_of_equal_keys_in_order() {
         let keys = [7, 5, 9, 5, 7, 5, 5];
-        let grouped = |first, least| {
+        let grouped = |keys: &[u32], least| {
             let mut found = Vec::new();
-            groups(&keys, first, least, |group| found.push(group.to_vec()));
+            groups(keys.iter().copied().zip(1..), least, |group| {
+                found.push(group.to_vec())
+            });
             found
         };
-        assert_eq!(grouped(0, 2), [vec![0, 4], vec![1, 3, 5, 6]]);
-        assert_eq!(grouped(1, 1), [vec![1, 3, 5, 6], vec![2], vec![4]]);
-        assert!(grouped(7, 1).is_empty());
+        assert_eq!(grouped(&keys, 2), [vec![1, 5], vec![2, 4, 6, 7]]);
+        assert_eq!(grouped(&keys, 1), [vec![1, 5], vec![2, 4, 6, 7], vec![3]]);
+        assert!(grouped(&[], 1).is_empty());
     }
 
     #[test]

@@ -5,8 +5,8 @@
 //! completes several requests is held up by the last of them, and its waits for the others lie
 //! inside.
 
-use super::lanes::Instance;
-use super::lanes::{Call, CallFinder, Program};
+use super::find::CallFinder;
+use super::lanes::{Call, Instance, Program};
 use super::messages::Matched;
 use crate::watch::{Charge, overlap};
 use idlewave_run::tables::{OperationClass as Class, WaitKind};
