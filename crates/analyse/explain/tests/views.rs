@@ -442,6 +442,27 @@ fn the_daemon_of_the_study_is_found_in_one_line() {
 }
 
 #[test]
+fn a_thread_of_idlewave_that_measures_is_no_daemon_but_its_recorder_is() {
+    let mut made = Made::default();
+    for (pid, name) in [(1, "iw-detour-0"), (2, "idlewave"), (3, "hog")] {
+        let kind = [TaskKind::Own, TaskKind::User][usize::from(pid == 3)];
+        made.task(pid, name, kind);
+    }
+    for i in 0..10_u64 {
+        let at = i * 10_000;
+        made.burst(0, 1, at, at + 9_000, EndReason::Sleeping);
+        made.burst(0, 2, at + 9_000, at + 10_000, EndReason::Sleeping);
+        made.burst(1, 3, at, at + 9_000, EndReason::Sleeping);
+    }
+    let (_dir, run) = made.written();
+    let View::Daemons(found) = all(&run, ViewKind::Daemons) else {
+        panic!();
+    };
+    let names = found.daemons.iter().map(|d| d.thread.name.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["hog", "idlewave"]);
+}
+
+#[test]
 fn a_preempted_run_is_one_run() {
     let mut made = Made::default();
     made.task(1, "daemon", TaskKind::User);

@@ -84,6 +84,8 @@ struct Life {
     ready: Lengths,
     cpus: CpuSet,
     time: u64,
+    /// From its first burst to the end of its last.
+    span: Option<(u64, u64)>,
     /// CPU time of the run in progress; `None` between runs.
     running: Option<u64>,
 }
@@ -108,6 +110,8 @@ impl Life {
         }
         let length = ran.end - ran.begin;
         self.time += length;
+        let first = self.span.map_or(ran.begin, |(first, _)| first);
+        self.span = Some((first, ran.end));
         self.cpus.insert(ran.cpu);
         let so_far = self.running.take().unwrap_or(0) + length;
         match ran.end_reason {
@@ -116,6 +120,12 @@ impl Life {
             EndReason::Unknown => {}
             _ => self.length.add(so_far),
         }
+    }
+
+    /// Whether it has a CPU most of the time.
+    fn is_busy(&self) -> bool {
+        self.span
+            .is_some_and(|(first, last)| self.time > (last - first) / 2)
     }
 
     fn finish(self, thread: Thread, scope: &Scope, watched: u64) -> Option<Daemon> {
@@ -142,7 +152,8 @@ impl Life {
     }
 }
 
-/// The view. Ranks and idle tasks do not count as daemons.
+/// The view. Ranks and idle tasks do not count as daemons, nor do the threads of idlewave that
+/// measure, which keep their CPUs busy.
 pub fn daemons(
     run: &RunReader,
     threads: &Threads,
@@ -166,7 +177,11 @@ pub fn daemons(
         .into_iter()
         .filter_map(|((node, pid), life)| {
             let thread = threads.of(node, pid);
-            let works = matches!(thread.kind, TaskKind::Rank | TaskKind::Idle);
+            let works = match thread.kind {
+                TaskKind::Rank | TaskKind::Idle => true,
+                TaskKind::Own => life.is_busy(),
+                _ => false,
+            };
             let thread = Some(thread).filter(|_| !works)?;
             life.finish(thread, scope, watched)
         })
