@@ -237,7 +237,8 @@ fn charged(run: &RunReader, stop: &AtomicBool) -> Result<Charged, ExplainError> 
 struct Struck {
     /// Every strike, by its source.
     by_source: BTreeMap<SourceId, Vec<Strike>>,
-    /// What each source took from ranks and recorded programs.
+    /// What each source took from ranks and recorded programs, or, if only CPUs were measured, from
+    /// the measuring loops.
     table: SourceTable,
     /// Delays of a recorded program whose processes do not wait for each other.
     delays: BTreeMap<SourceId, Delay>,
@@ -260,7 +261,7 @@ fn struck(
     for ((watch, charges), extras) in watches.iter().zip(charges).zip(extras) {
         let found = watch_strikes(watch, &charges, extras, catalog, kernels);
         drop(charges);
-        if watch.rank.is_some() || is_recorded(manifest, watch) {
+        if watch.rank.is_some() || is_recorded(manifest, watch) || manifest.is_of_cpus() {
             table.add_strikes(&found);
         }
         if !coupled && is_recorded(manifest, watch) {

@@ -5,9 +5,10 @@ use crate::number::plain;
 use idlewave_explain::catalog::LONG_CALLS;
 use idlewave_run::findings::{
     Advice, Curve, CurvePoint, Estimate, Findings, Gain, GainOf, LockstepFindings, Prediction,
-    SourceFinding, Topology, WhatIf,
+    SourceFinding, Topology, WarmUp, WhatIf,
 };
 use idlewave_run::{Manifest, RunState, SourceKind};
+use idlewave_units::Nanos;
 use idlewave_units::show::{self, count, percent};
 use idlewave_units::{counted, grouped, named};
 
@@ -69,6 +70,20 @@ pub(crate) fn slowdown(estimate: &Estimate) -> String {
     match estimate.not_known_slowdown() {
         Some(_) => "not known".to_owned(),
         None => show::slowdown(estimate.value),
+    }
+}
+
+/// The longest detour, if there was one.
+pub(crate) fn or_none(length: Option<Nanos>) -> String {
+    length.map_or_else(|| "none".to_owned(), |length| length.to_string())
+}
+
+/// How long a CPU took to settle, and how much slower it was until then.
+pub(crate) fn warm_up(found: &WarmUp) -> String {
+    match found.settled_after {
+        None => "never settled".to_owned(),
+        Some(Nanos::ZERO) => "none".to_owned(),
+        Some(after) => format!("{after} {}", show::factor(found.ratio)),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Sections come in order of importance. Each is short enough that all of them fit 80 columns and
 //! about 45 lines. What was not measured is a dash, never a zero.
 
+mod cpus;
 mod jitter;
 pub(crate) mod machine;
 mod outcome;
@@ -35,15 +36,20 @@ pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color
     if manifest.simulated.is_none() {
         machine::contamination(&mut screen, findings);
     }
+    // What a recording or a measurement of CPUs never contains is not shown as missing.
+    let of_cpus = manifest.is_of_cpus();
     let recorded = story::recorded(manifest).is_some();
     let measured = manifest.simulated.is_none();
     program::headline(&mut screen, manifest, findings);
-    // What a recording never measures is not shown as missing.
-    if (!recorded && measured) || !findings.cpus.is_empty() {
-        machine::noise(&mut screen, &findings.cpus);
-    }
-    if !recorded || !findings.lockstep.is_empty() {
-        outcome::lockstep(&mut screen, findings);
+    if of_cpus {
+        cpus::measured(&mut screen, &findings.cpus);
+    } else {
+        if (!recorded && measured) || !findings.cpus.is_empty() {
+            machine::noise(&mut screen, &findings.cpus);
+        }
+        if !recorded || !findings.lockstep.is_empty() {
+            outcome::lockstep(&mut screen, findings);
+        }
     }
     if let Some(found) = &findings.program {
         program::ranks(&mut screen, manifest, found);
@@ -51,7 +57,7 @@ pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color
         program::waits(&mut screen, found);
         program::longest(&mut screen, manifest, findings, found);
     }
-    outcome::sources(&mut screen, findings, recorded);
+    outcome::sources(&mut screen, manifest, findings);
     if let Some(found) = &findings.program {
         program::waves(&mut screen, manifest, findings, found);
         program::operations(&mut screen, found);
@@ -59,11 +65,13 @@ pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color
         program::marks(&mut screen, found);
     }
     jitter::jitter(&mut screen, findings);
-    if (!recorded && measured) || findings.prediction.is_some() {
+    if (!recorded && !of_cpus && measured) || findings.prediction.is_some() {
         outcome::prediction(&mut screen, findings);
     }
     if measured {
-        outcome::advice(&mut screen, findings);
+        if !of_cpus || !findings.advice.is_empty() {
+            outcome::advice(&mut screen, findings);
+        }
         machine::missing(&mut screen, findings);
     }
     machine::losses(&mut screen, manifest, findings);

@@ -6,7 +6,7 @@ use crate::place::{CONTEXTS, attached, cpu_of, cpus_of, fabric_of};
 use crate::ranks::Ranks;
 use crate::threads::{MOST_THREADS, OfRank, on_threads};
 use crate::{FabricChoice, MeasureError, MeasureOptions, What};
-use crate::{benchmark, local, lockstep, md, ping_pong};
+use crate::{benchmark, lockstep, md, ping_pong};
 use idlewave_clock::{Calibration, Counter};
 use idlewave_fabric::mpi::MpiFabric;
 use idlewave_fabric::{Fabric, PointToPoint, Waiting};
@@ -28,16 +28,6 @@ pub fn measure(
     options.check()?;
     check_machine()?;
     let cpus = cpus_of(options)?;
-    if matches!(options.what, What::Detour | What::FixedWork) {
-        let (found, load) = local::measure(options, &cpus, stop, progress)?;
-        return Ok(Some(Outcome {
-            place: Where::of_node(&load.node, &found),
-            machine: vec![load],
-            results: Results::Cpus(found),
-            interrupted: stop.is_requested(),
-            bundle: None,
-        }));
-    }
     match fabric_of(options.fabric, "--fabric threads", &options.mpi)? {
         FabricChoice::Threads => over_threads(options, &cpus, stop, progress),
         FabricChoice::Mpi => {

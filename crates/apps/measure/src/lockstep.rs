@@ -7,22 +7,18 @@ use crate::rank_run::{RankPlan, RankRecord, run};
 use crate::ranks::Ranks;
 use crate::series::{SeriesFindings, efficiency, findings};
 use crate::{MeasureError, MeasureOptions, Scaling, What, gather};
-use idlewave_clock::{Calibration, with_source};
+use idlewave_clock::Calibration;
 use idlewave_fabric::Fabric;
 use idlewave_run::{Coupling, Decomposition, ExchangeVariant};
 use idlewave_session::{Progress, SessionError, Stop};
 use idlewave_units::Nanos;
 use idlewave_units::counted;
-use idlewave_workloads::fibonacci;
+use idlewave_workloads::fibonacci::Speed;
 use idlewave_workloads::lockstep::{MESSAGE_BYTES, Pattern};
 use serde::Serialize;
-use std::time::Duration;
 
 /// The most iterations that all ranks record together: 100 MB on rank 0.
 const MOST_RECORDS: u64 = 4 << 20;
-/// The number of rounds that measure the speed of the CPU, and the pause between them.
-const SPEED_ROUNDS: u32 = 8;
-const SPEED_PAUSE: Duration = Duration::from_millis(60);
 
 /// Results of lockstep runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -101,20 +97,10 @@ fn work_steps<F: Fabric>(
     calibration: &Calibration,
     time: Nanos,
 ) -> Result<u64, MeasureError> {
-    let mut steps = 0;
-    if fabric.rank().get() == 0 {
-        let counter = calibration.counter();
-        let counts = (0..SPEED_ROUNDS)
-            .map(|round| {
-                if round > 0 {
-                    std::thread::sleep(SPEED_PAUSE);
-                }
-                with_source!(counter, s => fibonacci::counts_per_thousand_steps(s))
-            })
-            .fold(f64::INFINITY, f64::min);
-        let ns = counts * 1e9 / calibration.counts_per_second();
-        steps = ((time.as_f64() * 1_000.0 / ns).round() as u64).max(1);
-    }
+    let steps = match fabric.rank().get() {
+        0 => Speed::measure(calibration).steps(time),
+        _ => 0,
+    };
     Ok(gather::from_root(fabric, [steps])?[0])
 }
 

@@ -58,10 +58,6 @@ pub enum What {
     },
     /// A program with a size of its own that verifies its result.
     Benchmark(Benchmark),
-    /// Detour loop on every CPU of this node.
-    Detour,
-    /// Fixed work quantum on every CPU of this node.
-    FixedWork,
 }
 
 /// How the work grows with the ranks.
@@ -177,7 +173,6 @@ impl MeasureOptions {
                 particles, steps, ..
             } => self.check_md(particles, steps),
             What::Benchmark(benchmark) => self.check_benchmark(&benchmark),
-            What::Detour | What::FixedWork => self.check_local(),
         }
     }
 
@@ -292,23 +287,6 @@ impl MeasureOptions {
             ));
         }
         self.no_bundle("pingpong")
-    }
-
-    fn check_local(&self) -> Result<(), MeasureError> {
-        if self.scaling.is_some() || !self.ranks.is_empty() {
-            let next = "choose CPUs with --cpus";
-            let reason = "this measurement has no ranks";
-            return Err(MeasureError::option("--ranks or --scaling", reason, next));
-        }
-        if self
-            .fabric
-            .is_some_and(|choice| choice != FabricChoice::Threads)
-        {
-            let next = "omit --fabric";
-            let reason = "this measurement sends no messages";
-            return Err(MeasureError::option("--fabric", reason, next));
-        }
-        self.no_bundle("this measurement")
     }
 
     fn no_bundle(&self, what: &str) -> Result<(), MeasureError> {
@@ -439,12 +417,5 @@ mod tests {
         assert!(refused(|o| o.what = md(10, None)).contains("--particles 10"));
         assert!(refused(|o| o.what = md(u64::MAX, None)).contains("--particles"));
         assert!(refused(|o| o.what = md(4_000, Some(1))).contains("--steps 1"));
-        assert!(
-            refused(|o| {
-                o.what = What::Detour;
-                o.ranks = vec![2];
-            })
-            .contains("no ranks")
-        );
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::benchmark::BenchmarkOutcome;
 use crate::load::NodeLoad;
-use crate::local::LocalOutcome;
 use crate::lockstep::LockstepOutcome;
 use crate::md::MdOutcome;
 use crate::ping_pong::PingPongFindings;
@@ -25,16 +24,6 @@ pub struct Where {
 }
 
 impl Where {
-    /// This node; its CPUs were measured without ranks.
-    pub(crate) fn of_node(node: &str, found: &LocalOutcome) -> Self {
-        Self {
-            fabric: "none".to_owned(),
-            nodes: vec![node.to_owned()],
-            cpus: found.cpus.iter().map(|c| c.cpu).collect(),
-            shared_cpus: false,
-        }
-    }
-
     /// From what the ranks know.
     pub(crate) fn of(ranks: &Ranks) -> Self {
         let cpus: Vec<Cpu> = ranks.members.iter().map(|m| m.0).collect();
@@ -62,8 +51,6 @@ pub enum Results {
     MolecularDynamics(Box<MdOutcome>),
     /// A benchmark whose result was correct.
     Benchmark(BenchmarkOutcome),
-    /// Detours or quanta of every CPU.
-    Cpus(LocalOutcome),
 }
 
 /// A measurement with its results.

@@ -3,7 +3,7 @@
 use crate::load::busy_nodes;
 use crate::outcome::{Outcome, Results};
 use crate::render_numbers::{or_dash, with_interval};
-use crate::{LocalOutcome, LockstepOutcome, PingPongFindings, Scaling, SeriesFindings};
+use crate::{LockstepOutcome, PingPongFindings, Scaling, SeriesFindings};
 use idlewave_run::Coupling;
 use idlewave_run::findings::WarmUp;
 use idlewave_units::foreign::column;
@@ -22,7 +22,6 @@ pub fn render(outcome: &Outcome) -> String {
         Results::PingPong(found) => ping_pong(&mut out, found),
         Results::MolecularDynamics(found) => crate::render_md::md(&mut out, found),
         Results::Benchmark(found) => crate::render_benchmark::benchmark(&mut out, found),
-        Results::Cpus(found) => per_cpu(&mut out, found),
     };
     if outcome.interrupted {
         out.push_str("\nInterrupted: these are the results until then.\n");
@@ -39,14 +38,6 @@ pub fn render(outcome: &Outcome) -> String {
 
 fn place(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let place = &outcome.place;
-    if matches!(outcome.results, Results::Cpus(_)) {
-        return writeln!(
-            out,
-            "{} of {}",
-            counted(place.cpus.len(), "CPU"),
-            place.nodes.join(", ")
-        );
-    }
     let fabric = column(&place.fabric, 79);
     writeln!(out, "{} over {fabric}", counted(place.cpus.len(), "rank"))?;
     let nodes = column(&place.nodes.join(", "), 73);
@@ -201,58 +192,6 @@ fn ping_pong(out: &mut String, found: &PingPongFindings) -> std::fmt::Result {
         out,
         "\nlatency: median of half round trips, all pairs together."
     )
-}
-
-fn per_cpu(out: &mut String, found: &LocalOutcome) -> std::fmt::Result {
-    let detours = found.method == "detour";
-    let (what, noise) = match detours {
-        true => ("detours", "stolen"),
-        false => ("quanta", "slow-down"),
-    };
-    writeln!(out)?;
-    writeln!(
-        out,
-        "{:>5} {:>9} {:>10} {:>10} {:>10} {:>10}",
-        "CPU", what, "median", "p99", "longest", noise
-    )?;
-    for c in &found.cpus {
-        writeln!(
-            out,
-            "{:>5} {:>9} {:>10} {:>10} {:>10} {:>10}",
-            c.cpu.to_string(),
-            c.count,
-            or_dash(c.median.as_ref().map(|m| m.value), time),
-            or_dash(c.p99.as_ref().map(|p| p.value), time),
-            or_dash(c.longest.map(|l| l as f64), time),
-            or_dash(c.noise, if detours { percent } else { show::slowdown }),
-        )?;
-    }
-    for c in found.cpus.iter().filter(|c| c.not_kept > 0) {
-        writeln!(
-            out,
-            "CPU {}: {} more {what} were not kept",
-            c.cpu, c.not_kept
-        )?;
-    }
-    writeln!(out)?;
-    if let Some(threshold) = found.threshold {
-        let from = time(threshold.as_f64());
-        return writeln!(
-            out,
-            "stolen: share of the time taken by detours of {from} or more."
-        );
-    }
-    for c in &found.cpus {
-        if let Some(warm) = &c.warm_up {
-            let said = match warm.settled_after {
-                Some(Nanos::ZERO) => "settled from the start".to_owned(),
-                Some(after) => format!("settled after {}, left out", time(after.as_f64())),
-                None => "did not settle, nothing left out".to_owned(),
-            };
-            writeln!(out, "CPU {}: {said}", c.cpu)?;
-        }
-    }
-    writeln!(out, "slow-down: mean over the 1st percentile, minus 1.")
 }
 
 #[cfg(test)]

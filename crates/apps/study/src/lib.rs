@@ -1,13 +1,13 @@
-//! `idlewave study` as a library: measure a machine while recording the kernel, explain, predict,
-//! report.
+//! `idlewave study`, `measure detour` and `measure fwq` as a library: measure a machine while
+//! recording the kernel, explain, predict, report.
 //!
-//! [`study`] records into a bundle; everything after that reads only the bundle, through
-//! [`idlewave_pipeline`].
+//! [`study`] and [`measure_cpus`] record into a bundle; everything after that reads only the
+//! bundle, through [`idlewave_pipeline`].
 
 mod options;
 mod plan;
 mod record;
 mod size;
 
-pub use options::StudyOptions;
-pub use record::study;
+pub use options::{CpuMeasurement, CpuOptions, StudyOptions, Work};
+pub use record::{CpuAnalysis, measure_cpus, study};

@@ -1,12 +1,17 @@
-//! The options of a study.
+//! The options of a study, and of a single measurement of every CPU.
 
 use idlewave_pipeline::Effort;
 use idlewave_session::SessionError;
-use idlewave_units::{Bytes, CpuSet, Nanos};
+use idlewave_units::{Bytes, CpuSet, Nanos, ParseNanosError};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// The minimum and maximum time to measure.
 const DURATION: [Nanos; 2] = [Nanos::from_secs(2), Nanos::from_secs(3_600)];
+/// The minimum and maximum time of a quantum, and its steps.
+const QUANTUM: [Nanos; 2] = [Nanos::from_micros(1), Nanos::from_secs(1)];
+const STEPS: RangeInclusive<u64> = 1_000..=10_000_000_000;
 /// The minimum and maximum computation of one iteration.
 const WORK: [Nanos; 2] = [Nanos::from_micros(2), Nanos::from_secs(1)];
 /// The most ranks; more do not belong on one node.
@@ -59,37 +64,167 @@ impl Default for StudyOptions {
     }
 }
 
+/// How much work a quantum is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// As many Fibonacci steps as take this time at the CPU's best.
+    Time(Nanos),
+    /// This many Fibonacci steps: the same work on every machine.
+    Steps(u64),
+}
+
+impl FromStr for Work {
+    type Err = ParseNanosError;
+
+    /// A time, as in `20us`, or a number of steps without a unit.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse() {
+            Ok(steps) => Ok(Self::Steps(steps)),
+            Err(_) => text.parse().map(Self::Time),
+        }
+    }
+}
+
+/// What to measure on every CPU by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuMeasurement {
+    /// When the CPU was taken from a loop that only reads the clock.
+    Detours,
+    /// How long the same work takes, again and again.
+    FixedWork {
+        /// The work.
+        work: Work,
+        /// Quanta per CPU; `None` for as many as fit into the duration.
+        runs: Option<u64>,
+    },
+}
+
+/// Options of a measurement of every CPU by itself.
+#[derive(Clone, Debug)]
+pub struct CpuOptions {
+    /// What to measure.
+    pub what: CpuMeasurement,
+    /// Directory for the bundle; `None` if only the results are wanted.
+    pub output: Option<PathBuf>,
+    /// Time to measure, 100 ms to 1 h.
+    pub duration: Nanos,
+    /// CPUs to measure; `None` for all allowed ones.
+    pub cpus: Option<CpuSet>,
+    /// Whether to record a kernel trace.
+    pub trace: bool,
+    /// The size limit of the run on disk: the measurement ends early when it is reached.
+    pub max_size: Bytes,
+    /// The command line, for the manifest.
+    pub command: Vec<String>,
+}
+
+impl CpuOptions {
+    /// The longest time to measure.
+    pub const LONGEST: Nanos = DURATION[1];
+
+    /// Checks everything that does not depend on the machine.
+    ///
+    /// # Errors
+    /// [`SessionError::Option`], with an alternative.
+    pub fn check(&self) -> Result<(), SessionError> {
+        check_duration(
+            self.duration,
+            [Nanos::from_millis(100), Self::LONGEST],
+            "3s",
+        )?;
+        if let CpuMeasurement::FixedWork { work, runs } = self.what {
+            match work {
+                Work::Time(time) if !(QUANTUM[0]..=QUANTUM[1]).contains(&time) => {
+                    return refused(
+                        format!("--work {time}"),
+                        "not a time that a quantum can take",
+                        format!(
+                            "give a time from {} to {}, or steps",
+                            QUANTUM[0], QUANTUM[1]
+                        ),
+                    );
+                }
+                Work::Steps(steps) if !STEPS.contains(&steps) => {
+                    return refused(
+                        format!("--work {steps}"),
+                        "not a number of steps for a quantum",
+                        format!(
+                            "give {} to {}, or a time, as in 20us",
+                            STEPS.start(),
+                            STEPS.end()
+                        ),
+                    );
+                }
+                _ => {}
+            }
+            if runs == Some(0) {
+                let next = "give at least 1, as in --runs 100000".to_owned();
+                return refused("--runs 0".to_owned(), "there would be no result", next);
+            }
+        }
+        check_size(self.max_size)?;
+        check_cpus(self.cpus.as_ref())
+    }
+}
+
+fn refused(option: String, reason: &str, next: String) -> Result<(), SessionError> {
+    Err(SessionError::Option {
+        option,
+        reason: reason.to_owned(),
+        next,
+    })
+}
+
+fn check_duration(duration: Nanos, bounds: [Nanos; 2], example: &str) -> Result<(), SessionError> {
+    if (bounds[0]..=bounds[1]).contains(&duration) {
+        return Ok(());
+    }
+    refused(
+        format!("--duration {duration}"),
+        "not a time that this can take",
+        format!(
+            "give a time from {} to {}, as in --duration {example}",
+            bounds[0], bounds[1]
+        ),
+    )
+}
+
+fn check_size(most: Bytes) -> Result<(), SessionError> {
+    if most >= LEAST_SIZE {
+        return Ok(());
+    }
+    refused(
+        format!("--max-size {most}"),
+        "too little for any run",
+        format!("give at least {LEAST_SIZE}"),
+    )
+}
+
+fn check_cpus(cpus: Option<&CpuSet>) -> Result<(), SessionError> {
+    match cpus.is_some_and(CpuSet::is_empty) {
+        false => Ok(()),
+        true => refused(
+            "--cpus".to_owned(),
+            "the list is empty",
+            "give at least one CPU, as in --cpus 0".to_owned(),
+        ),
+    }
+}
+
 impl StudyOptions {
     /// Checks everything that does not depend on the machine.
     ///
     /// # Errors
     /// [`SessionError::Option`], with an alternative.
     pub fn check(&self) -> Result<(), SessionError> {
-        let wrong = |option: String, reason: &str, next: String| {
-            Err(SessionError::Option {
-                option,
-                reason: reason.to_owned(),
-                next,
-            })
-        };
-        let (duration, work) = (self.duration, self.work);
-        if !(DURATION[0]..=DURATION[1]).contains(&duration) {
-            let next = format!(
-                "give a time from {} to {}, as in --duration 30s",
-                DURATION[0], DURATION[1]
-            );
-            return wrong(
-                format!("--duration {duration}"),
-                "not a time that a study can take",
-                next,
-            );
-        }
+        let work = self.work;
+        check_duration(self.duration, DURATION, "30s")?;
         if !(WORK[0]..=WORK[1]).contains(&work) {
             let next = format!(
                 "give a time from {} to {}, as in --work 20us",
                 WORK[0], WORK[1]
             );
-            return wrong(
+            return refused(
                 format!("--work {work}"),
                 "not a computation between two exchanges",
                 next,
@@ -97,37 +232,27 @@ impl StudyOptions {
         }
         // The shortest part of a study that iterates is 15 % of it.
         let least = Nanos::from_nanos((work.get() * LEAST_ITERATIONS).saturating_mul(100) / 15);
-        if least > duration {
+        if least > self.duration {
             let next = format!(
                 "give less work, or --duration {}s",
                 least.get().div_ceil(1_000_000_000)
             );
-            let reason = format!("only a few iterations fit into --duration {duration}");
-            return wrong(format!("--work {work}"), &reason, next);
+            let reason = format!(
+                "only a few iterations fit into --duration {}",
+                self.duration
+            );
+            return refused(format!("--work {work}"), &reason, next);
         }
         if self.ranks.is_some_and(|r| r == 0 || r > MOST_RANKS) {
             let option = format!("--ranks {}", self.ranks.unwrap_or_default());
-            return wrong(
+            return refused(
                 option,
                 "not a number of ranks for one node",
                 format!("give 1 to {MOST_RANKS}"),
             );
         }
-        if self.max_size < LEAST_SIZE {
-            return wrong(
-                format!("--max-size {}", self.max_size),
-                "too little for any study",
-                format!("give at least {LEAST_SIZE}"),
-            );
-        }
-        if self.cpus.as_ref().is_some_and(CpuSet::is_empty) {
-            return wrong(
-                "--cpus".to_owned(),
-                "the list is empty",
-                "give at least one CPU, as in --cpus 0".to_owned(),
-            );
-        }
-        Ok(())
+        check_size(self.max_size)?;
+        check_cpus(self.cpus.as_ref())
     }
 }
 

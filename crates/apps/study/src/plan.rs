@@ -1,6 +1,7 @@
-//! The plan of a study: CPUs, ranks, and how long each part takes.
+//! What is measured: CPUs, ranks, parts, and how long each takes.
 
-use crate::StudyOptions;
+use crate::{CpuMeasurement, CpuOptions, StudyOptions, Work};
+use idlewave_run::Coupling;
 use idlewave_session::SessionError;
 use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, Rank};
 use std::time::Duration;
@@ -14,48 +15,59 @@ const MOST_RECORDS: u64 = 4 << 20;
 /// dwarf a clock reading.
 const QUANTUM: [Nanos; 2] = [Nanos::from_micros(5), Nanos::from_millis(1)];
 
-/// The plan of a study.
+/// A part of a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The detour loop on every CPU.
+    Detours,
+    /// The fixed work quantum on every CPU.
+    FixedWork {
+        /// Quanta per CPU, if they are not as many as fit into the duration.
+        runs: Option<u64>,
+    },
+    /// A lockstep run of all ranks.
+    Lockstep(Coupling),
+}
+
+/// What to measure, in which order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// CPUs to measure.
     pub cpus: CpuSet,
-    /// CPU of each rank.
+    /// CPU of each rank; empty without lockstep runs.
     pub rank_cpus: Vec<Cpu>,
-    /// Duration of the detour loop.
-    pub detour: Duration,
-    /// Duration of the fixed work quantum.
-    pub fixed_work: Duration,
-    /// Duration of each of the two lockstep runs.
-    pub lockstep: Duration,
-    /// Time of one fixed work quantum.
-    pub quantum: Nanos,
+    /// The parts with their durations, one after the other.
+    pub parts: Vec<(Part, Duration)>,
+    /// Computation of one iteration.
+    pub work: Nanos,
+    /// Work of one fixed work quantum.
+    pub quantum: Work,
     /// The most iterations per lockstep run.
     pub max_iterations: u64,
     /// The size limit of the run on disk.
     pub max_size: Bytes,
 }
 
+impl Part {
+    /// How long it takes, if it may take `longest` and a fixed work quantum takes `quantum`.
+    pub fn takes(self, longest: Duration, quantum: Nanos) -> Duration {
+        match self {
+            Part::FixedWork { runs: Some(runs) } => {
+                longest.min(Duration::from_nanos(quantum.get().saturating_mul(runs)))
+            }
+            _ => longest,
+        }
+    }
+}
+
 impl Plan {
-    /// Makes the plan for the CPUs that this process may use.
+    /// Makes the plan of a study on the CPUs that this process may use.
     ///
     /// # Errors
     /// An option requests more than is available.
     pub fn of(options: &StudyOptions, allowed: &CpuSet) -> Result<Self, SessionError> {
         options.check()?;
-        let cpus = match &options.cpus {
-            None => allowed.clone(),
-            Some(wanted) => {
-                let missing = wanted.difference(allowed);
-                if !missing.is_empty() {
-                    return Err(SessionError::Option {
-                        option: format!("--cpus {wanted}"),
-                        reason: format!("this process may not use CPU {missing}"),
-                        next: format!("choose from {allowed}"),
-                    });
-                }
-                wanted.clone()
-            }
-        };
+        let cpus = chosen(options.cpus.as_ref(), allowed)?;
         let list: Vec<Cpu> = cpus.iter().collect();
         let ranks = options.ranks.map_or(list.len(), |r| r as usize);
         let share = |percent: u64| Duration::from_nanos(options.duration.get() / 100 * percent);
@@ -69,20 +81,57 @@ impl Plan {
         );
         Ok(Self {
             rank_cpus: (0..ranks).map(|rank| list[rank % list.len()]).collect(),
-            detour: share(25),
-            fixed_work: share(15).min(most_work),
-            lockstep: share(30),
-            quantum,
+            parts: vec![
+                (Part::Detours, share(25)),
+                (Part::FixedWork { runs: None }, share(15).min(most_work)),
+                (Part::Lockstep(Coupling::Neighbours), share(30)),
+                (Part::Lockstep(Coupling::Barrier), share(30)),
+            ],
+            work: options.work,
+            quantum: Work::Time(quantum),
             max_iterations: MOST_RECORDS / ranks as u64,
             max_size: options.max_size,
             cpus,
         })
     }
 
-    /// The share of the run's size limit for a part of the study of this duration.
-    pub fn share_of_size(&self, duration: Duration) -> Bytes {
-        let whole = self.detour + self.fixed_work + 2 * self.lockstep;
-        let share = duration.as_secs_f64() / whole.as_secs_f64().max(1e-9);
+    /// Makes the plan of one measurement of every CPU.
+    ///
+    /// # Errors
+    /// As for [`Plan::of`].
+    pub fn of_cpus(options: &CpuOptions, allowed: &CpuSet) -> Result<Self, SessionError> {
+        options.check()?;
+        let (part, quantum) = match options.what {
+            CpuMeasurement::Detours => (Part::Detours, Work::Time(Nanos::ZERO)),
+            CpuMeasurement::FixedWork { work, runs } => (Part::FixedWork { runs }, work),
+        };
+        Ok(Self {
+            cpus: chosen(options.cpus.as_ref(), allowed)?,
+            rank_cpus: Vec::new(),
+            parts: vec![(part, options.duration.to_duration())],
+            work: Nanos::ZERO,
+            quantum,
+            max_iterations: 0,
+            max_size: options.max_size,
+        })
+    }
+
+    /// Whether any part works, so that the speed of the CPU matters.
+    pub fn works(&self) -> bool {
+        self.parts.iter().any(|part| part.0 != Part::Detours)
+    }
+
+    /// The time that all parts take, if a fixed work quantum takes `quantum`.
+    pub fn takes(&self, quantum: Nanos) -> Duration {
+        let parts = self.parts.iter();
+        parts
+            .map(|(part, longest)| part.takes(*longest, quantum))
+            .sum()
+    }
+
+    /// The share of the run's size limit for a part of this duration.
+    pub fn share_of_size(&self, duration: Duration, quantum: Nanos) -> Bytes {
+        let share = duration.as_secs_f64() / self.takes(quantum).as_secs_f64().max(1e-9);
         Bytes::new((self.max_size.get() as f64 * share) as u64)
     }
 
@@ -93,6 +142,22 @@ impl Plan {
             .enumerate()
             .map(|(rank, &cpu)| (Rank::new(rank as u32), cpu))
     }
+}
+
+/// The CPUs that were asked for, or all.
+fn chosen(wanted: Option<&CpuSet>, allowed: &CpuSet) -> Result<CpuSet, SessionError> {
+    let Some(wanted) = wanted else {
+        return Ok(allowed.clone());
+    };
+    let missing = wanted.difference(allowed);
+    if !missing.is_empty() {
+        return Err(SessionError::Option {
+            option: format!("--cpus {wanted}"),
+            reason: format!("this process may not use CPU {missing}"),
+            next: format!("choose from {allowed}"),
+        });
+    }
+    Ok(wanted.clone())
 }
 
 #[cfg(test)]
@@ -106,8 +171,7 @@ mod tests {
     #[test]
     fn the_parts_take_the_time_asked_for() {
         let plan = Plan::of(&StudyOptions::default(), &set("0-3")).expect("a plan");
-        let total = plan.detour + plan.fixed_work + 2 * plan.lockstep;
-        assert_eq!(total, Duration::from_secs(30));
+        assert_eq!(plan.takes(Nanos::ZERO), Duration::from_secs(30));
         assert_eq!(plan.rank_cpus, [0, 1, 2, 3].map(Cpu::new));
     }
 
@@ -137,6 +201,6 @@ mod tests {
     fn a_node_of_many_cpus_records_no_more_than_memory_allows() {
         let plan = Plan::of(&StudyOptions::default(), &set("0-255")).expect("a plan");
         assert!(plan.max_iterations * 256 <= MOST_RECORDS);
-        assert!(plan.fixed_work < Duration::from_secs(1));
+        assert!(plan.parts[1].1 < Duration::from_secs(1));
     }
 }

@@ -2,13 +2,13 @@
 
 mod phases;
 
-use crate::StudyOptions;
 use crate::plan::Plan;
 use crate::size::Size;
+use crate::{CpuMeasurement, CpuOptions, StudyOptions, Work};
 use idlewave_capture::host::{allowed_cpus, read_host};
 use idlewave_capture::proc::ContaminationMeter;
-use idlewave_clock::{Calibration, Counter, Readings, with_source};
-use idlewave_pipeline::{Analysis, PipelineError, analyse_locked, write_report};
+use idlewave_clock::{Calibration, Counter, Readings};
+use idlewave_pipeline::{Analysis, Effort, PipelineError, analyse_locked, write_report};
 use idlewave_run::{
     Contamination, Incomplete, Ledger, Manifest, NodeSheet, RankSheet, RunState, RunWriter,
     SchemaVersion, TraceCost, TraceMode, TraceSheet,
@@ -18,16 +18,26 @@ use idlewave_session::{
     failed,
 };
 use idlewave_sys::files;
-use idlewave_units::{Bytes, Nanos, NodeId};
-use idlewave_workloads::fibonacci;
+use idlewave_units::{Bytes, CpuSet, Nanos, NodeId};
+use idlewave_workloads::fibonacci::Speed;
 use phases::Phases;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+use tempfile::TempDir;
 
-/// The number of rounds that measure the speed of the CPU, and the pause between them: a CPU stays
-/// at a slow level for up to half a second.
-const SPEED_ROUNDS: u32 = 8;
-const SPEED_PAUSE: Duration = Duration::from_millis(60);
+/// What is common to all measurements of this machine.
+struct Request<'a> {
+    /// The command, as users know it.
+    name: &'static str,
+    path: PathBuf,
+    /// Whether the run stays.
+    kept: bool,
+    plan: Plan,
+    trace: bool,
+    seed: u64,
+    command: &'a [String],
+}
 
 /// Measures this machine and explains the results.
 ///
@@ -39,63 +49,139 @@ pub fn study(
     stop: &Stop,
     progress: &dyn Progress,
 ) -> Result<Analysis, PipelineError> {
-    let (path, lock) = measured(options, stop, progress)?;
-    let analysis = analyse_locked(&path, &lock, options.effort, &stop.flag, progress)?;
-    progress.part("writing the report");
-    write_report(&analysis, &path)?;
-    Ok(analysis)
-}
-
-/// Records into a new bundle; returns its path and its lock.
-fn measured(
-    options: &StudyOptions,
-    stop: &Stop,
-    progress: &dyn Progress,
-) -> Result<(PathBuf, Lock), SessionError> {
     check_machine()?;
-    let root = Path::new("/");
-    let plan = Plan::of(options, &allowed_cpus()?)?;
-    let path = match &options.output {
-        Some(path) => path.clone(),
-        None => PathBuf::from(format!("idlewave-study-{}", Utc::now().for_file())),
+    let plan = Plan::of(options, &allowed()?)?;
+    let path = options
+        .output
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("idlewave-study-{}", Utc::now().for_file())));
+    let request = Request {
+        name: "idlewave study",
+        path,
+        kept: true,
+        plan,
+        trace: options.trace,
+        seed: options.seed,
+        command: &options.command,
     };
-    let size = Size::of(&plan, options.work, options.trace);
-    progress.part("looking at the machine");
-    let counter = Counter::choose(root);
-    let readings = counter.measure()?;
-    let calibration = Calibration::begin(counter);
-    let manifest = manifest(options, &plan, root, &calibration, readings);
-    let out = RunWriter::record(&path, manifest)?;
-    let lock = Lock::take(&path)?;
-    tell_size(&path, size, options, progress);
-    let recorded = record(
-        options,
-        &plan,
-        root,
-        calibration,
-        readings,
-        out,
-        stop,
-        progress,
-    );
-    if let Err(error) = recorded {
-        return Err(failed(&path, error));
-    }
+    let lock = measured(&request, stop, progress)?;
+    let path = &request.path;
     if stop.is_requested() {
         return Err(SessionError::Interrupted {
             kept: format!(
                 "what was recorded is in {0}; to see it: idlewave explain {0}",
                 path.display()
             ),
-        });
+        }
+        .into());
     }
-    Ok((path, lock))
+    let analysis = analyse_locked(path, &lock, options.effort, &stop.flag, progress)?;
+    progress.part("writing the report");
+    write_report(&analysis, path)?;
+    Ok(analysis)
+}
+
+/// A measurement of every CPU by itself.
+pub struct CpuAnalysis {
+    /// What was found.
+    pub analysis: Analysis,
+    /// Holds the bundle, and is removed, if nobody wants it.
+    _scratch: Option<TempDir>,
+}
+
+/// Measures every CPU by itself and explains the results, also those until an interruption.
+///
+/// # Errors
+/// As for [`study`].
+pub fn measure_cpus(
+    options: &CpuOptions,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<CpuAnalysis, PipelineError> {
+    check_machine()?;
+    let plan = Plan::of_cpus(options, &allowed()?)?;
+    let (path, scratch) = match &options.output {
+        Some(path) => (path.clone(), None),
+        None => {
+            let made = tempfile::Builder::new()
+                .prefix("idlewave-measure-")
+                .tempdir();
+            let scratch = made.map_err(SessionError::io("make", std::env::temp_dir()))?;
+            (scratch.path().join("run"), Some(scratch))
+        }
+    };
+    let request = Request {
+        name: match options.what {
+            CpuMeasurement::Detours => "idlewave measure detour",
+            CpuMeasurement::FixedWork { .. } => "idlewave measure fwq",
+        },
+        path,
+        kept: scratch.is_none(),
+        plan,
+        trace: options.trace,
+        seed: 1,
+        command: &options.command,
+    };
+    let lock = measured(&request, stop, progress)?;
+    // A request to stop ended the measurement; its results are explained nevertheless.
+    let never = AtomicBool::new(false);
+    let analysis = analyse_locked(&request.path, &lock, Effort::USUAL, &never, progress)?;
+    Ok(CpuAnalysis {
+        analysis,
+        _scratch: scratch,
+    })
+}
+
+fn allowed() -> Result<CpuSet, SessionError> {
+    Ok(allowed_cpus()?)
+}
+
+/// Records into a new bundle; returns its lock.
+fn measured(
+    request: &Request<'_>,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Lock, SessionError> {
+    let root = Path::new("/");
+    let (path, plan) = (&request.path, &request.plan);
+    progress.part("looking at the machine");
+    let counter = Counter::choose(root);
+    let readings = counter.measure()?;
+    let calibration = Calibration::begin(counter);
+    let manifest = manifest(request, root, &calibration, readings);
+    let out = RunWriter::record(path, manifest)?;
+    let lock = Lock::take(path)?;
+    let speed = plan.works().then(|| Speed::measure(&calibration));
+    let quantum = quantum(plan.quantum, speed);
+    if request.kept {
+        tell_size(request, Size::of(plan, quantum.1, request.trace), progress);
+    }
+    let phases = Phases {
+        plan,
+        readings,
+        work_steps: speed.map_or(0, |speed| speed.steps(plan.work)),
+        quantum,
+        calibration,
+        most: Bytes::new(0),
+    };
+    record(request, root, phases, out, stop, progress).map_err(|error| failed(path, error))?;
+    Ok(lock)
+}
+
+/// The steps of a quantum, and the time that they take.
+fn quantum(work: Work, speed: Option<Speed>) -> (u64, Nanos) {
+    match (work, speed) {
+        (Work::Time(time), Some(speed)) => (speed.steps(time), time),
+        (Work::Steps(steps), Some(speed)) => (steps, speed.time(steps)),
+        (_, None) => (0, Nanos::ZERO),
+    }
 }
 
 /// Announces the size of the run before the measurement, with a warning if there is not enough
 /// space.
-fn tell_size(path: &Path, size: Size, options: &StudyOptions, progress: &dyn Progress) {
-    let all = size.all.min(options.max_size);
+fn tell_size(request: &Request<'_>, size: Size, progress: &dyn Progress) {
+    let path = &request.path;
+    let all = size.all.min(request.plan.max_size);
     let room = files::room(path).map(Bytes::new).filter(|room| *room < all);
     let free = room.map_or(String::new(), |room| {
         format!(
@@ -110,8 +196,7 @@ fn tell_size(path: &Path, size: Size, options: &StudyOptions, progress: &dyn Pro
 }
 
 fn manifest(
-    options: &StudyOptions,
-    plan: &Plan,
+    request: &Request<'_>,
     root: &Path,
     calibration: &Calibration,
     readings: Readings,
@@ -122,9 +207,9 @@ fn manifest(
         idlewave: env!("CARGO_PKG_VERSION").to_owned(),
         state: RunState::Recording,
         incomplete: None,
-        command: options.command.clone(),
+        command: request.command.to_vec(),
         started: Utc::now().rfc3339(),
-        seed: options.seed,
+        seed: request.seed,
         simulated: None,
         nodes: vec![NodeSheet {
             node,
@@ -139,7 +224,8 @@ fn manifest(
             alignment: None,
         }],
         phases: Vec::new(),
-        ranks: plan
+        ranks: request
+            .plan
             .ranks()
             .map(|(rank, cpu)| RankSheet {
                 process: None,
@@ -155,52 +241,25 @@ fn manifest(
     }
 }
 
-/// The number of steps of work that take `time` at the CPU's highest speed, at least one.
-fn work_steps(counter: Counter, calibration: &Calibration, time: Nanos) -> u64 {
-    let counts = (0..SPEED_ROUNDS)
-        .map(|round| {
-            if round > 0 {
-                std::thread::sleep(SPEED_PAUSE);
-            }
-            with_source!(counter, s => fibonacci::counts_per_thousand_steps(s))
-        })
-        .fold(f64::INFINITY, f64::min);
-    let ns = counts * 1e9 / calibration.counts_per_second();
-    ((time.as_f64() * 1_000.0 / ns).round() as u64).max(1)
-}
-
-#[allow(clippy::too_many_arguments)]
 fn record(
-    options: &StudyOptions,
-    plan: &Plan,
+    request: &Request<'_>,
     root: &Path,
-    calibration: Calibration,
-    readings: Readings,
+    mut phases: Phases<'_>,
     out: RunWriter,
     stop: &Stop,
     progress: &dyn Progress,
 ) -> Result<(), SessionError> {
-    let view = match options.trace {
-        true => KernelView::start(root, out.path(), &plan.cpus, false)?,
-        false => KernelView::off("idlewave study"),
+    let view = match request.trace {
+        true => KernelView::start(root, out.path(), &request.plan.cpus, false)?,
+        false => KernelView::off(request.name),
     };
     let meter = ContaminationMeter::start(root);
     let begun = Instant::now();
     let mut recording = Recording::new(out, view, stop, progress)?;
     let noted = recording.note_mode();
-    let counter = calibration.counter();
-    let mut phases = Phases {
-        plan,
-        readings,
-        work: options.work,
-        work_steps: work_steps(counter, &calibration, options.work),
-        quantum_steps: 0,
-        calibration,
-    };
-    phases.quantum_steps = scaled(phases.work_steps, options.work, plan.quantum);
     // On a full disk, the run says why it holds little.
     let measured = noted.and_then(|()| phases.run(&mut recording));
-    let calibration = phases.calibration;
+    let (calibration, readings) = (phases.calibration, phases.readings);
     let node = &mut recording.out.manifest.nodes[0];
     node.contamination = meter.finish();
     node.clock = calibration.sheet(readings);
@@ -214,9 +273,4 @@ fn record(
     };
     let closed = recording.close(root, &calibration, incomplete);
     measured.and(closed)
-}
-
-fn scaled(steps: u64, time: Nanos, wanted: Nanos) -> u64 {
-    let scaled = u128::from(steps) * u128::from(wanted.get()) / u128::from(time.get().max(1));
-    u64::try_from(scaled).unwrap_or(u64::MAX).max(1)
 }

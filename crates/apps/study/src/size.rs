@@ -1,8 +1,9 @@
-//! How much a study writes: announced before the measurement, and limited.
+//! How much a measurement writes: announced before the measurement, and limited.
 
-use crate::plan::Plan;
+use crate::plan::{Part, Plan};
 use idlewave_session::ITERATION_BYTES;
 use idlewave_units::{Bytes, Nanos};
+use std::time::Duration;
 
 /// Bytes in the table for one fixed work quantum.
 const QUANTUM: u64 = 9;
@@ -22,18 +23,25 @@ pub struct Size {
 }
 
 impl Size {
-    /// The size for this plan, with `work` of computation in a step.
-    pub fn of(plan: &Plan, work: Nanos, traced: bool) -> Self {
+    /// The size for this plan, if a fixed work quantum takes `quantum`.
+    pub fn of(plan: &Plan, quantum: Nanos, traced: bool) -> Self {
         let cpus = plan.cpus.len() as u64;
-        let steps = plan.lockstep.as_nanos() as u64 / work.get().max(1);
-        let iterations = steps.min(plan.max_iterations) * plan.rank_cpus.len() as u64;
-        let quanta = plan.fixed_work.as_nanos() as u64 / plan.quantum.get().max(1) * cpus;
-        let time = plan.detour + plan.fixed_work + 2 * plan.lockstep;
+        let fit = |duration: Duration, one: Nanos| duration.as_nanos() as u64 / one.get().max(1);
+        let rows = plan.parts.iter().map(|&(part, duration)| match part {
+            // Detours are few.
+            Part::Detours => 0,
+            Part::FixedWork { .. } => fit(part.takes(duration, quantum), quantum) * cpus * QUANTUM,
+            Part::Lockstep(_) => {
+                let steps = fit(duration, plan.work).min(plan.max_iterations);
+                steps * plan.rank_cpus.len() as u64 * ITERATION_BYTES
+            }
+        });
+        let time = plan.takes(quantum);
         let trace = match traced {
             true => (time.as_secs_f64() * TRACED_SECOND as f64) as u64 * cpus,
             false => 0,
         };
-        let recorded = 2 * iterations * ITERATION_BYTES + quanta * QUANTUM + trace;
+        let recorded = rows.sum::<u64>() + trace;
         let minutes = time.as_secs_f64() / 60.0 * cpus.max(1) as f64;
         Self {
             all: Bytes::new(recorded + FINDINGS),

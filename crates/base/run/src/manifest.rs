@@ -61,6 +61,17 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// Whether CPUs were measured by themselves only: no ranks ran, and nothing was recorded.
+    pub fn is_of_cpus(&self) -> bool {
+        let of_cpu = |p: &Phase| {
+            matches!(
+                p.kind,
+                PhaseKind::Detour { .. } | PhaseKind::FixedWork { .. }
+            )
+        };
+        !self.phases.is_empty() && self.phases.iter().all(of_cpu)
+    }
+
     /// Whether nothing of this node's kernel was recorded although another node's kernel was. Noise
     /// on its ranks is then unknown, not absent.
     pub fn is_not_traced(&self, node: NodeId) -> bool {

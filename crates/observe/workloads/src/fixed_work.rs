@@ -31,6 +31,8 @@ pub struct Params {
     pub work_steps: u64,
     /// Expected time of one quantum, to size the buffers.
     pub expected: Duration,
+    /// Quanta per CPU, if they are not as many as fit into the duration.
+    pub runs: Option<u64>,
     /// Index of the phase, for the table.
     pub phase: u32,
 }
@@ -63,6 +65,7 @@ pub fn run(
     let counter = calibration.counter();
     let duration = (params.duration.as_secs_f64() * calibration.counts_per_second()) as u64;
     let steps = params.work_steps;
+    let runs = params.runs.unwrap_or(u64::MAX);
     let mut feeds = Vec::new();
     let mut bodies = Vec::new();
     for &cpu in &params.cpus {
@@ -79,7 +82,9 @@ pub fn run(
                 let mut work = Fibonacci::default();
                 let mut begin = s.now_ordered();
                 let deadline = begin.saturating_add(duration);
-                while begin < deadline && !halt.load(Ordering::Relaxed) {
+                let mut left = runs;
+                while left > 0 && begin < deadline && !halt.load(Ordering::Relaxed) {
+                    left -= 1;
                     work.advance(steps);
                     let end = s.now_ordered();
                     recorder.push(Span { begin, end });

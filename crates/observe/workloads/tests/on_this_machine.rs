@@ -124,24 +124,35 @@ fn detours_lie_inside_their_loop_and_add_up_to_what_was_stolen() {
     );
 }
 
+fn quanta(duration: Duration, runs: Option<u64>) -> Rows {
+    let (mut calibration, _) = clock();
+    let mut kept = Kept::default();
+    let params = fixed_work::Params {
+        cpus: vec![allowed_cpu()],
+        duration,
+        work_steps: 20_000,
+        expected: Duration::from_micros(5),
+        runs,
+        phase: 0,
+    };
+    let halt = AtomicBool::new(false);
+    let lost = fixed_work::run(&params, &mut calibration, &halt, &mut kept);
+    assert_eq!(lost.expect("quanta"), 0);
+    kept.rows(&PhaseKind::FixedWork { work_steps: 20_000 }, &calibration)
+}
+
+#[test]
+fn there_are_as_many_quanta_as_asked_for() {
+    let rows = quanta(Duration::from_secs(600), Some(1_234));
+    assert_eq!(rows.quanta.len(), 1_234);
+}
+
 #[test]
 fn quanta_follow_each_other_without_overlap() {
-    let run = |duration| {
-        let (mut calibration, _) = clock();
-        let mut kept = Kept::default();
-        let params = fixed_work::Params {
-            cpus: vec![allowed_cpu()],
-            duration,
-            work_steps: 20_000,
-            expected: Duration::from_micros(5),
-            phase: 0,
-        };
-        let halt = AtomicBool::new(false);
-        let lost = fixed_work::run(&params, &mut calibration, &halt, &mut kept);
-        assert_eq!(lost.expect("quanta"), 0);
-        kept.rows(&PhaseKind::FixedWork { work_steps: 20_000 }, &calibration)
-    };
-    let kept = enough(run, |kept| kept.quanta.len() > 10);
+    let kept = enough(
+        |duration| quanta(duration, None),
+        |kept| kept.quanta.len() > 10,
+    );
     let rows: Vec<_> = kept.quanta.rows().collect();
     assert!(
         rows.windows(2)

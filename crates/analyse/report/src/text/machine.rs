@@ -220,8 +220,7 @@ fn noise_row(noise: &CpuNoise) -> Vec<String> {
         Some(d) => row.extend([
             percent(d.stolen.value),
             count_f64(d.rate.value),
-            d.largest
-                .map_or_else(|| "none".to_owned(), |l| l.to_string()),
+            facts::or_none(d.largest),
         ]),
     }
     match &noise.fixed_work {
@@ -229,11 +228,7 @@ fn noise_row(noise: &CpuNoise) -> Vec<String> {
         Some(f) => row.extend([
             facts::slowdown(&f.slowdown),
             percent(f.slowdown_by_level),
-            match f.warm_up.settled_after {
-                None => "never settled".to_owned(),
-                Some(t) if t.get() == 0 => "none".to_owned(),
-                Some(t) => format!("{t} {}", show::factor(f.warm_up.ratio)),
-            },
+            facts::warm_up(&f.warm_up),
         ]),
     }
     row

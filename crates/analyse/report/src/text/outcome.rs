@@ -3,11 +3,12 @@
 use crate::facts::{self, SHOWN_RANKS};
 use crate::number::plain;
 use crate::screen::{Screen, Style};
-use idlewave_run::SourceKind;
+use crate::story;
 use idlewave_run::findings::{
     Advice, Curve, Estimate, Findings, GranularityCurve, LockstepFindings, Prediction,
     SourceFinding, Topology,
 };
+use idlewave_run::{Manifest, SourceKind};
 use idlewave_units::Nanos;
 use idlewave_units::show::{self, count, percent};
 use idlewave_units::{counted, grouped};
@@ -107,7 +108,7 @@ fn run_row(run: &LockstepFindings) -> Vec<String> {
 }
 
 /// The table of sources, most time lost first. The unexplained part is always shown.
-pub(super) fn sources(screen: &mut Screen, findings: &Findings, recorded: bool) {
+pub(super) fn sources(screen: &mut Screen, manifest: &Manifest, findings: &Findings) {
     let mut shown: Vec<&SourceFinding> = findings.sources.iter().take(SOURCES_SHOWN).collect();
     if shown.is_empty() {
         return;
@@ -120,7 +121,10 @@ pub(super) fn sources(screen: &mut Screen, findings: &Findings, recorded: bool) 
         shown.pop();
         shown.push(unnamed);
     }
+    let recorded = story::recorded(manifest).is_some();
+    let of_cpus = manifest.is_of_cpus();
     let heading = match (recorded, &findings.program) {
+        _ if of_cpus => "WHO TAKES TIME (stolen = from the measuring loops of all CPUs)",
         (false, _) => "WHO COSTS TIME (lost = by all ranks; ampl = lost per time stolen)",
         (true, Some(_)) => {
             "WHO COSTS TIME (lost = by all ranks; late = delays that ranks waited for)"
@@ -128,7 +132,7 @@ pub(super) fn sources(screen: &mut Screen, findings: &Findings, recorded: bool) 
         (true, None) => "WHO TAKES TIME (stolen = from the threads of the program)",
     };
     screen.line(Style::Heading, heading);
-    if recorded && findings.program.is_none() {
+    if of_cpus || (recorded && findings.program.is_none()) {
         let rows: Vec<Vec<String>> = shown.iter().map(|s| taking_row(s)).collect();
         screen.table(&["source", "stolen", "strikes", "length", "period"], &rows);
     } else {
@@ -139,10 +143,12 @@ pub(super) fn sources(screen: &mut Screen, findings: &Findings, recorded: bool) 
         screen.table(&header, &rows);
     }
     if findings.sources.len() > shown.len() {
-        let text = format!(
-            "  and {} more: see the report page",
-            findings.sources.len() - shown.len()
-        );
+        let place = match of_cpus {
+            true => "--json shows all",
+            false => "see the report page",
+        };
+        let more = findings.sources.len() - shown.len();
+        let text = format!("  and {more} more: {place}");
         screen.line(Style::Quiet, &text);
     }
 }

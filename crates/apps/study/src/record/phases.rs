@@ -1,11 +1,11 @@
-//! Runs the parts of a study, one after the other.
+//! Runs the parts of the plan, one after the other.
 
-use crate::plan::{Plan, THRESHOLD};
+use crate::plan::{Part, Plan, THRESHOLD};
 use idlewave_clock::{Calibration, Readings, monotonic_ns};
 use idlewave_run::{Coupling, Phase, PhaseKind};
 use idlewave_session::SessionError;
 use idlewave_session::{Current, Recording};
-use idlewave_units::{Cpu, Nanos};
+use idlewave_units::{Bytes, Cpu, Nanos};
 use idlewave_workloads::{detour, fixed_work, lockstep};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,24 +14,29 @@ use std::time::Duration;
 pub struct Phases<'a> {
     pub plan: &'a Plan,
     pub readings: Readings,
-    /// Computation of one iteration, and its work in Fibonacci steps.
-    pub work: Nanos,
+    /// Computation of one iteration in Fibonacci steps.
     pub work_steps: u64,
-    /// Work of one fixed work quantum.
-    pub quantum_steps: u64,
+    /// Work of one fixed work quantum in Fibonacci steps, and the time that it takes.
+    pub quantum: (u64, Nanos),
     pub calibration: Calibration,
+    /// The share of the run's size limit for the present part.
+    pub most: Bytes,
 }
 
 impl Phases<'_> {
     /// Runs all parts; stops cleanly between or within them when the recording is over.
     pub fn run(&mut self, recording: &mut Recording<'_>) -> Result<(), SessionError> {
-        self.detours(recording)?;
-        if !recording.is_over() {
-            self.fixed_work(recording)?;
-        }
-        for coupling in [Coupling::Neighbours, Coupling::Barrier] {
-            if !recording.is_over() {
-                self.lockstep(recording, coupling)?;
+        for &(part, duration) in &self.plan.parts {
+            if recording.is_over() {
+                break;
+            }
+            self.most = self
+                .plan
+                .share_of_size(part.takes(duration, self.quantum.1), self.quantum.1);
+            match part {
+                Part::Detours => self.detours(recording, duration)?,
+                Part::FixedWork { runs } => self.fixed_work(recording, duration, runs)?,
+                Part::Lockstep(coupling) => self.lockstep(recording, duration, coupling)?,
             }
         }
         Ok(())
@@ -59,15 +64,18 @@ impl Phases<'_> {
         Ok(recording.out.manifest.phases.len() - 1)
     }
 
-    fn detours(&mut self, recording: &mut Recording<'_>) -> Result<(), SessionError> {
+    fn detours(
+        &mut self,
+        recording: &mut Recording<'_>,
+        duration: Duration,
+    ) -> Result<(), SessionError> {
         let cpus = self.cpus();
-        let duration = self.plan.detour;
         recording.part(
             "watching for detours on all CPUs",
             Current {
                 duration,
                 ranks: false,
-                most: self.plan.share_of_size(duration),
+                most: self.most,
             },
         );
         let kind = PhaseKind::Detour {
@@ -107,29 +115,29 @@ impl Phases<'_> {
         recording.phase_ended()
     }
 
-    fn fixed_work(&mut self, recording: &mut Recording<'_>) -> Result<(), SessionError> {
+    fn fixed_work(
+        &mut self,
+        recording: &mut Recording<'_>,
+        duration: Duration,
+        runs: Option<u64>,
+    ) -> Result<(), SessionError> {
         let cpus = self.cpus();
-        let duration = self.plan.fixed_work;
+        let (work_steps, time) = self.quantum;
         recording.part(
             "timing the fixed work quantum on all CPUs",
             Current {
-                duration,
+                duration: Part::FixedWork { runs }.takes(duration, time),
                 ranks: false,
-                most: self.plan.share_of_size(duration),
+                most: self.most,
             },
         );
-        let index = self.begin(
-            recording,
-            PhaseKind::FixedWork {
-                work_steps: self.quantum_steps,
-            },
-            duration,
-        )?;
+        let index = self.begin(recording, PhaseKind::FixedWork { work_steps }, duration)?;
         let params = fixed_work::Params {
             cpus,
             duration,
-            work_steps: self.quantum_steps,
-            expected: self.plan.quantum.to_duration(),
+            work_steps,
+            expected: time.to_duration(),
+            runs,
             phase: index as u32,
         };
         let halt = Arc::clone(&recording.halt);
@@ -147,22 +155,22 @@ impl Phases<'_> {
     fn lockstep(
         &mut self,
         recording: &mut Recording<'_>,
+        duration: Duration,
         coupling: Coupling,
     ) -> Result<(), SessionError> {
-        let duration = self.plan.lockstep;
         let what = format!("lockstep run: {}", coupling.name());
         recording.part(
             &what,
             Current {
                 ranks: true,
                 duration,
-                most: self.plan.share_of_size(duration),
+                most: self.most,
             },
         );
         let kind = |iterations| PhaseKind::Lockstep {
             coupling,
             work_steps: self.work_steps,
-            work_target: self.work,
+            work_target: self.plan.work,
             message_bytes: lockstep::MESSAGE_BYTES as u64,
             sides: Vec::new(),
             neighbourhood: Default::default(),
@@ -177,7 +185,7 @@ impl Phases<'_> {
             pattern: lockstep::Pattern::of(coupling),
             duration,
             work_steps: self.work_steps,
-            work: self.work,
+            work: self.plan.work,
             threshold: THRESHOLD,
             max_iterations: self.plan.max_iterations,
             phase: index as u32,

@@ -1,10 +1,13 @@
 //! `idlewave measure`: turns options into a measurement and prints its outcome.
 
+mod cpus;
+
 use crate::exit::{Exit, Failure};
 use crate::json::Begun;
 use crate::output::print;
 use crate::progress::Bars;
 use clap::{Args, Subcommand, ValueEnum};
+use cpus::{DetourArgs, FwqArgs};
 use idlewave_fabric::netctx::device::Attachment;
 use idlewave_measure::{
     Benchmark, Class, FabricChoice, Halo, MeasureError, MeasureOptions, Scaling, What, measure,
@@ -27,7 +30,9 @@ Examples:
   mpirun -n 4 idlewave measure md --particles 32000 --duration 10s -o fluid
   mpirun -n 4 idlewave measure is --class A
   idlewave measure halo --cells 64 --steps 100 --dims 3
-  idlewave measure pingpong --ranks 2 --json")]
+  idlewave measure pingpong --ranks 2 --json
+  idlewave measure detour --duration 1min -o noise
+  idlewave measure fwq --work 100000 --runs 100000")]
 pub struct MeasureArgs {
     #[command(subcommand)]
     what: Measurement,
@@ -35,6 +40,18 @@ pub struct MeasureArgs {
 
 #[derive(Debug, Subcommand)]
 enum Measurement {
+    #[command(flatten)]
+    OfRanks(OfRanks),
+    /// When, for how long and by whom every CPU of this node is taken from a loop that only reads
+    /// the clock
+    Detour(DetourArgs),
+    /// How long the same work takes on every CPU of this node, again and again
+    Fwq(FwqArgs),
+}
+
+/// What ranks measure together.
+#[derive(Debug, Subcommand)]
+enum OfRanks {
     /// Compute, then exchange messages with the neighbours on a periodic grid
     Exchange(ExchangeArgs),
     /// Compute, then meet in a barrier
@@ -54,10 +71,6 @@ enum Measurement {
     Is(IsArgs),
     /// Stencil with halo exchange: where each rank's time goes
     Halo(HaloArgs),
-    /// Detour loop on every CPU of this node
-    Detour(DetourArgs),
-    /// Fixed work quantum on every CPU of this node
-    Fwq(LocalArgs),
 }
 
 #[derive(Debug, Args)]
@@ -213,24 +226,6 @@ fn cells(text: &str) -> Result<Halo, String> {
     }
 }
 
-#[derive(Debug, Args)]
-struct DetourArgs {
-    #[command(flatten)]
-    common: CommonArgs,
-    /// Not an option of this measurement: refused, with a hint at the one that has it
-    #[arg(long, hide = true, value_name = "TIME")]
-    work: Option<String>,
-}
-
-#[derive(Debug, Args)]
-struct LocalArgs {
-    #[command(flatten)]
-    common: CommonArgs,
-    /// Time of one quantum
-    #[arg(long, default_value = "20us", value_name = "TIME")]
-    work: Nanos,
-}
-
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum FabricArg {
     Threads,
@@ -264,8 +259,7 @@ impl OutputArgs {
     fn options(self, what: What) -> (MeasureOptions, bool) {
         let mut options = MeasureOptions::new(what);
         options.cpus = self.cpus;
-        let command = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
-        options.command = command.collect();
+        options.command = command();
         (options, self.json)
     }
 }
@@ -311,11 +305,11 @@ impl StepArgs {
     }
 }
 
-impl Measurement {
-    fn options(self) -> Result<(MeasureOptions, bool), Failure> {
+impl OfRanks {
+    fn options(self) -> (MeasureOptions, bool) {
         let plain =
             |step: StepArgs, coupling| step.options(coupling, 1, ExchangeVariant::NonBlocking);
-        Ok(match self {
+        match self {
             Self::Exchange(args) => {
                 let variant = match args.wait {
                     WaitArg::Blocking => ExchangeVariant::Blocking,
@@ -369,33 +363,28 @@ impl Measurement {
                 args.ranks.fill(&mut options);
                 (options, json)
             }
-            Self::Detour(DetourArgs { work: Some(_), .. }) => {
-                let error = MeasureError::option(
-                    "--work",
-                    "the detour loop only reads the clock, and does no work",
-                    "omit it, or measure a fixed work quantum: idlewave measure fwq --work TIME",
-                );
-                return Err(failure(error));
-            }
-            Self::Detour(args) => args.common.options(What::Detour),
-            Self::Fwq(args) => args.options(What::FixedWork),
-        })
+        }
     }
 }
 
-impl LocalArgs {
-    fn options(self, what: What) -> (MeasureOptions, bool) {
-        let work = self.work;
-        let (mut options, json) = self.common.options(what);
-        options.work = work;
-        (options, json)
-    }
+/// The command line, for the manifest.
+fn command() -> Vec<String> {
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    words.collect()
 }
 
-/// Runs the command. In a job, rank 0 prints; a failure that all ranks share is printed by one of
-/// them.
+/// Runs the command.
 pub fn run_measure(args: MeasureArgs, stop: &Stop) -> Result<(), Failure> {
-    let (options, json) = args.what.options()?;
+    match args.what {
+        Measurement::OfRanks(what) => run_ranks(what, stop),
+        Measurement::Detour(args) => args.run(stop),
+        Measurement::Fwq(args) => args.run(stop),
+    }
+}
+
+/// In a job, rank 0 prints; a failure that all ranks share is printed by one of them.
+fn run_ranks(what: OfRanks, stop: &Stop) -> Result<(), Failure> {
+    let (options, json) = what.options();
     let launched = rank_of_this_process();
     let begun = Begun::now();
     let bars = Bars::new(!json && launched == 0);

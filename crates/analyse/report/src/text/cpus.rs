@@ -1,0 +1,109 @@
+//! The summary of a measurement of every CPU by itself.
+
+use crate::facts;
+use crate::screen::{Screen, Style};
+use idlewave_run::findings::{CpuNoise, DetourFindings, Estimate, FixedWorkFindings};
+use idlewave_units::show::{self, count, count_f64, percent, percent_range};
+use idlewave_units::{Nanos, grouped};
+
+/// Lower edges of the lengths whose rates are shown; they are edges of the classes.
+const RATES_FROM: [Nanos; 3] = [
+    Nanos::from_micros(10),
+    Nanos::from_micros(100),
+    Nanos::from_millis(1),
+];
+
+/// What the loops saw on every CPU.
+pub(super) fn measured(screen: &mut Screen, cpus: &[CpuNoise]) {
+    let loops = cpus.iter().filter_map(|c| Some((c, c.detours.as_ref()?)));
+    let loops: Vec<_> = loops.collect();
+    if let Some((_, first)) = loops.first() {
+        let from = first.threshold;
+        screen.line(
+            Style::Heading,
+            &format!("DETOURS of {from} or more (stolen = share of the CPU's time, with 95 %)"),
+        );
+        let rows: Vec<Vec<String>> = loops.iter().map(|(cpu, d)| detours(cpu, d)).collect();
+        let mut header = vec!["CPU".to_owned(), "stolen".to_owned(), String::new()];
+        header.push("per second".to_owned());
+        header.extend(RATES_FROM.map(|from| format!(">= {from}")));
+        header.push("longest".to_owned());
+        let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        screen.table(&header, &rows);
+    }
+    let works = cpus
+        .iter()
+        .filter_map(|c| Some((c, c.fixed_work.as_ref()?)));
+    let works: Vec<_> = works.collect();
+    let Some(steps) = works.first().map(|(_, first)| first.work_steps) else {
+        return;
+    };
+    screen.line(
+        Style::Heading,
+        &format!("THE SAME WORK again and again: {} steps", grouped(steps)),
+    );
+    let rows: Vec<Vec<String>> = works.iter().map(|(cpu, f)| work(cpu, f)).collect();
+    let header = [
+        "CPU",
+        "slower",
+        "(95 %)",
+        "at best",
+        "median",
+        "p99",
+        "longest",
+        "slow level",
+        "quanta",
+    ];
+    screen.table(&header, &rows);
+    for (cpu, found) in works {
+        match found.warm_up.settled_after {
+            Some(Nanos::ZERO) => {}
+            _ => {
+                let text = format!(
+                    "CPU {}: warm-up {}",
+                    cpu.cpu,
+                    facts::warm_up(&found.warm_up)
+                );
+                screen.wrap(Style::Plain, "  ", &text);
+            }
+        }
+    }
+    screen.wrap(
+        Style::Quiet,
+        "  ",
+        &format!("the same work on another machine: idlewave measure fwq --work {steps}"),
+    );
+}
+
+fn detours(noise: &CpuNoise, found: &DetourFindings) -> Vec<String> {
+    let Estimate {
+        value, low, high, ..
+    } = found.stolen;
+    let mut row = vec![noise.cpu.to_string(), percent(value)];
+    row.push(percent_range(low, high));
+    row.push(count_f64(found.rate.value));
+    row.extend(RATES_FROM.map(|from| {
+        let longer = found.classes.iter().filter(|c| c.from >= from);
+        match longer.clone().map(|c| c.count).sum() {
+            0_u64 => "none".to_owned(),
+            _ => format!("{}/s", count_f64(longer.map(|c| c.per_second).sum())),
+        }
+    }));
+    row.push(facts::or_none(found.largest));
+    row
+}
+
+fn work(noise: &CpuNoise, found: &FixedWorkFindings) -> Vec<String> {
+    let slower = &found.slowdown;
+    vec![
+        noise.cpu.to_string(),
+        facts::slowdown(slower),
+        show::slowdown_range(slower.value, slower.low, slower.high),
+        found.reference.to_string(),
+        found.median.to_string(),
+        found.p99.to_string(),
+        found.max.to_string(),
+        percent(found.slowdown_by_level),
+        count(found.count),
+    ]
+}

@@ -1,0 +1,106 @@
+//! Measurements of every CPU of this node by itself: a study with a single part.
+
+use super::{OutputArgs, command, failure};
+use crate::exit::Failure;
+use crate::explain::print_findings;
+use crate::output::print_of_bundle;
+use crate::progress::Bars;
+use clap::Args;
+use idlewave_measure::MeasureError;
+use idlewave_session::Stop;
+use idlewave_study::{CpuMeasurement, CpuOptions, Work, measure_cpus};
+use idlewave_units::{Bytes, Nanos};
+use std::path::PathBuf;
+
+/// The time to measure if none is given.
+const USUAL: Nanos = Nanos::from_secs(3);
+
+#[derive(Debug, Args)]
+pub struct DetourArgs {
+    #[command(flatten)]
+    cpus: CpusArgs,
+    /// Not an option of this measurement: refused, with a hint at the one that has it
+    #[arg(long, hide = true, value_name = "TIME")]
+    work: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct FwqArgs {
+    #[command(flatten)]
+    cpus: CpusArgs,
+    /// Work of a quantum: a time, or a number of steps, which is the same work on every machine
+    #[arg(long, default_value = "20us", value_name = "TIME|STEPS")]
+    work: Work,
+    /// Quanta per CPU [default: as many as fit into the duration]
+    #[arg(long, value_name = "N")]
+    runs: Option<u64>,
+}
+
+/// What measurements of the CPUs of this node have in common.
+#[derive(Debug, Args)]
+struct CpusArgs {
+    /// Time to measure, from 100ms to 60min [default: 3s; with --runs as long as they take]
+    #[arg(long, value_name = "TIME")]
+    duration: Option<Nanos>,
+    #[command(flatten)]
+    shown: OutputArgs,
+    /// Directory for a run with all samples, for explain and report; must not exist, or be empty
+    #[arg(short, long, value_name = "RUN")]
+    output: Option<PathBuf>,
+    /// Do not trace the kernel (causes will have no names)
+    #[arg(long)]
+    no_trace: bool,
+    /// Limit of the size of the run on disk; the measurement ends early when it is reached
+    #[arg(long, default_value = "1GiB", value_name = "BYTES")]
+    max_size: Bytes,
+}
+
+impl DetourArgs {
+    /// Runs the command.
+    pub fn run(self, stop: &Stop) -> Result<(), Failure> {
+        if self.work.is_some() {
+            return Err(failure(MeasureError::option(
+                "--work",
+                "the detour loop only reads the clock, and does no work",
+                "omit it, or measure a fixed work quantum: idlewave measure fwq --work TIME",
+            )));
+        }
+        self.cpus.run(CpuMeasurement::Detours, USUAL, stop)
+    }
+}
+
+impl FwqArgs {
+    /// Runs the command.
+    pub fn run(self, stop: &Stop) -> Result<(), Failure> {
+        let (work, runs) = (self.work, self.runs);
+        let usual = runs.map_or(USUAL, |_| CpuOptions::LONGEST);
+        let what = CpuMeasurement::FixedWork { work, runs };
+        self.cpus.run(what, usual, stop)
+    }
+}
+
+impl CpusArgs {
+    fn run(self, what: CpuMeasurement, usual: Nanos, stop: &Stop) -> Result<(), Failure> {
+        let OutputArgs { cpus, json } = self.shown;
+        let options = CpuOptions {
+            what,
+            output: self.output.clone(),
+            duration: self.duration.unwrap_or(usual),
+            cpus,
+            trace: !self.no_trace,
+            max_size: self.max_size,
+            command: command(),
+        };
+        let bars = Bars::new(!json);
+        let measured = measure_cpus(&options, stop, &bars);
+        bars.finish();
+        print_findings(&measured?.analysis, json)?;
+        match self.output {
+            Some(run) if !json => {
+                let next = format!("to see it as a page: idlewave report {}\n", run.display());
+                print_of_bundle(&next)
+            }
+            _ => Ok(()),
+        }
+    }
+}
