@@ -78,7 +78,13 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     kernels.forget_records();
     let effective = table.effective();
     let mut woken = activations(run, &tasks, &table, &mut catalog)?;
-    let rows = table.finish(&mut catalog, &by_source, &mut woken);
+    let mut rows = table.finish(&mut catalog, &by_source, &mut woken);
+    if manifest.is_of_cpus() {
+        // Nobody waited, so nothing is known of what the noise would have delayed.
+        for (_, row) in &mut rows {
+            (row.amplification, row.absorbed) = (None, None);
+        }
+    }
     drop(woken);
     let place: BTreeMap<SourceId, u32> = rows.iter().map(|(id, _)| *id).zip(0..).collect();
     let (late_steps, late_parts) = late_tables(&lockstep, &place);

@@ -3,7 +3,7 @@
 //! It tells which threads are watched and which CPUs matter to them, before anything is kept.
 
 use crate::ExplainError;
-use idlewave_run::tables::Bursts;
+use idlewave_run::tables::{Bursts, Quanta};
 use idlewave_run::{PhaseKind, RunReader};
 use idlewave_units::{Cpu, CpuSet, NodeId, Pid};
 use std::collections::BTreeMap;
@@ -14,6 +14,9 @@ use std::ops::Range;
 pub struct Ran {
     threads: BTreeMap<(NodeId, Pid), Thread>,
     loops: BTreeMap<Cpu, Vec<Loop>>,
+    /// Per phase and CPU, from the first fixed work quantum to the last; only if nothing but CPUs was
+    /// measured.
+    worked: BTreeMap<(u32, Cpu), Range<u64>>,
 }
 
 /// What a thread did in all.
@@ -50,10 +53,17 @@ impl Ran {
                 _ => None,
             });
         for l in loops.flatten() {
-            ran.loops.entry(l.cpu).or_default().push(Loop {
-                time: l.begin_ns..l.end_ns,
-                had: BTreeMap::new(),
-            });
+            ran.add_loop(l.cpu, l.begin_ns..l.end_ns);
+        }
+        if manifest.is_of_cpus() {
+            run.for_each::<Quanta>(|q| {
+                let end = q.begin_ns.saturating_add(q.duration.get());
+                let time = ran.worked.entry((q.phase, q.cpu));
+                time.or_insert(q.begin_ns..end).end = end;
+            })?;
+        }
+        for ((_, cpu), time) in ran.worked.clone() {
+            ran.add_loop(cpu, time);
         }
         // The loops ran on the node on which the command was given.
         let first = manifest.nodes.first().map(|n| n.node);
@@ -67,6 +77,13 @@ impl Ran {
             }
         })?;
         Ok(ran)
+    }
+
+    fn add_loop(&mut self, cpu: Cpu, time: Range<u64>) {
+        self.loops.entry(cpu).or_default().push(Loop {
+            time,
+            had: BTreeMap::new(),
+        });
     }
 
     fn add(&mut self, node: NodeId, pid: Pid, cpu: Cpu, time: Range<u64>) {
@@ -100,6 +117,15 @@ impl Ran {
         longest.map(|(pid, _)| *pid)
     }
 
+    /// Where and when fixed work quanta were measured in a phase; none unless nothing but CPUs was
+    /// measured.
+    pub fn worked(&self, phase: u32) -> impl Iterator<Item = (Cpu, Range<u64>)> {
+        let all = (phase, Cpu::new(0))..=(phase, Cpu::new(u32::MAX));
+        self.worked
+            .range(all)
+            .map(|((_, cpu), time)| (*cpu, time.clone()))
+    }
+
     /// A thread that ran.
     pub fn thread(&self, node: NodeId, pid: Pid) -> Option<&Thread> {
         self.threads.get(&(node, pid))
@@ -129,10 +155,7 @@ mod tests {
     fn the_thread_of_a_loop_had_its_cpu_longest_while_it_ran() {
         let cpu = Cpu::new(1);
         let mut ran = Ran::default();
-        ran.loops.entry(cpu).or_default().push(Loop {
-            time: 1_000..2_000,
-            had: BTreeMap::new(),
-        });
+        ran.add_loop(cpu, 1_000..2_000);
         for (pid, cpu, time) in [
             // Longer, but before the loop began.
             (7, 1, 0..1_100),

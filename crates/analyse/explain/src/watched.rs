@@ -45,8 +45,15 @@ pub fn watches(manifest: &Manifest, tasks: &Tasks, ran: &Ran) -> Vec<Watch> {
                     out.push(watch(first, l.cpu, None, pid, l.begin_ns, l.end_ns));
                 }
             }
-            // Its quanta are single readings, without gaps to explain.
-            PhaseKind::FixedWork { .. } => {}
+            // Its quanta are single readings: gaps that the kernel did not see are not known. In a
+            // study, its other parts tell more.
+            PhaseKind::FixedWork { .. } => {
+                for (cpu, time) in ran.worked(index as u32) {
+                    let measured = ran.measured(cpu, time.clone());
+                    let pid = measured.unwrap_or(Pid::IDLE);
+                    out.push(watch(first, cpu, None, pid, time.start, time.end));
+                }
+            }
             PhaseKind::Recorded { .. } => {
                 let (begin, end) = (phase.begin_ns, phase.end_ns);
                 for rank in &manifest.ranks {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod cpus_alone;
 mod elsewhere;
 mod idle_waves;
 mod imbalance;

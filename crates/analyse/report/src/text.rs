@@ -69,9 +69,7 @@ pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color
         outcome::prediction(&mut screen, findings);
     }
     if measured {
-        if !of_cpus || !findings.advice.is_empty() {
-            outcome::advice(&mut screen, findings);
-        }
+        outcome::advice(&mut screen, manifest, findings);
         machine::missing(&mut screen, findings);
     }
     machine::losses(&mut screen, manifest, findings);

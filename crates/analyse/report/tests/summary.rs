@@ -7,7 +7,8 @@ use idlewave_report::testing::{Synthetic, bare_findings};
 use idlewave_report::{render_html, render_text};
 use idlewave_run::findings::Findings;
 use idlewave_run::testing::empty_manifest;
-use idlewave_run::{Manifest, RunReader};
+use idlewave_run::{Manifest, Phase, PhaseKind, RunReader};
+use idlewave_units::Nanos;
 use proptest::prelude::*;
 
 fn written(what: &Synthetic) -> (tempfile::TempDir, RunReader, Findings) {
@@ -258,4 +259,38 @@ proptest! {
             prop_assert!(line.is_ascii());
         }
     }
+}
+
+/// A measurement of CPUs says nothing of ranks, and who took the CPUs only if that was recorded.
+#[test]
+fn a_measurement_of_cpus_is_shown_without_what_it_never_has() {
+    let (_directory, run, studied) = written(&small());
+    let mut manifest = run.manifest().clone();
+    let (begin_ns, end_ns) = (manifest.phases[0].begin_ns, manifest.phases[0].end_ns);
+    manifest.phases = vec![Phase {
+        kind: PhaseKind::FixedWork { work_steps: 1 },
+        begin_ns,
+        end_ns,
+    }];
+    manifest.ranks.clear();
+    let mut findings = bare_findings();
+    findings.cpus = studied.cpus;
+    findings.sources = studied.sources;
+    let text = render_text(&manifest, &findings, 80, false);
+    for heading in ["DETOURS of ", "THE SAME WORK again", "WHO TAKES TIME"] {
+        assert!(text.contains(heading), "{heading}: {text}");
+    }
+    let steps = findings.cpus[0].fixed_work.as_ref().unwrap().work_steps;
+    assert!(
+        text.contains(&format!("measure fwq --work {steps}")),
+        "{text}"
+    );
+    for heading in ["LOCKSTEP", "AT SCALE", "WHAT TO DO", "late"] {
+        assert!(!text.contains(heading), "{heading}: {text}");
+    }
+    for source in &mut findings.sources {
+        source.stolen = Nanos::ZERO;
+    }
+    let text = render_text(&manifest, &findings, 80, false);
+    assert!(!text.contains("WHO TAKES TIME"), "{text}");
 }

@@ -311,3 +311,62 @@ fn an_interrupted_measurement_prints_what_was_measured_until_then() {
     assert_eq!(found["interrupted"], true);
     assert!(found["results"]["series"][0]["iterations"].as_u64() > Some(0));
 }
+
+/// Findings of `measure WHAT --json` with these further words, and what it left in the directory for
+/// temporary files.
+fn of_cpus(words: &str, output: Option<&Path>) -> (serde_json::Value, usize) {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(IDLEWAVE);
+    command.env("TMPDIR", scratch.path());
+    command.arg("measure").args(words.split(' ')).arg("--json");
+    if let Some(run) = output {
+        command.arg("-o").arg(run);
+    }
+    let found = json(&command.output().expect("idlewave"));
+    let left = std::fs::read_dir(&scratch).expect("it is there").count();
+    (found, left)
+}
+
+#[test]
+fn detours_of_every_cpu_are_kept_if_asked_for_and_leave_nothing_otherwise() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = directory.path().join("run");
+    let (found, left) = of_cpus("detour --duration 300ms", Some(&run));
+    assert_eq!(left, 0);
+    let kept = explained(&run);
+    assert_eq!(kept["cpus"], found["cpus"]);
+    let cpus = found["cpus"].as_array().expect("a list");
+    assert!(!cpus.is_empty());
+    for cpu in cpus {
+        assert_eq!(cpu["fixed_work"], serde_json::Value::Null);
+        assert!(cpu["detours"]["watched"].as_u64() > Some(0), "{cpu}");
+    }
+    assert!(run.join("detours.arrow").is_file());
+    let (found, left) = of_cpus("detour --duration 100ms --no-trace", None);
+    assert_eq!((left, &found["trace"]["mode"]), (0, &"off".into()));
+}
+
+#[test]
+fn as_much_fixed_work_is_measured_as_asked_for() {
+    let cpu = idlewave_sys::affinity::allowed().expect("CPUs");
+    let cpu = cpu.iter().next().expect("a CPU");
+    let words = format!("fwq --cpus {cpu} --work 50000 --runs 1000 --no-trace");
+    let (found, left) = of_cpus(&words, None);
+    assert_eq!((left, found["cpus"].as_array().map(Vec::len)), (0, Some(1)));
+    let work = &found["cpus"][0]["fixed_work"];
+    assert_eq!(
+        (&work["work_steps"], &work["count"]),
+        (&50_000.into(), &1_000.into())
+    );
+}
+
+#[test]
+fn interrupted_fixed_work_is_explained_as_far_as_it_went() {
+    let found = interrupted(|| {
+        let mut command = Command::new(IDLEWAVE);
+        command.args("measure fwq --duration 600s --no-trace --json".split(' '));
+        command
+    });
+    assert_eq!(found["header"]["measured"]["state"], "incomplete");
+    assert!(found["cpus"][0]["fixed_work"]["count"].as_u64() > Some(0));
+}

@@ -24,11 +24,9 @@ pub(super) fn measured(screen: &mut Screen, cpus: &[CpuNoise]) {
             &format!("DETOURS of {from} or more (stolen = share of the CPU's time, with 95 %)"),
         );
         let rows: Vec<Vec<String>> = loops.iter().map(|(cpu, d)| detours(cpu, d)).collect();
-        let mut header = vec!["CPU".to_owned(), "stolen".to_owned(), String::new()];
-        header.push("per second".to_owned());
-        header.extend(RATES_FROM.map(|from| format!(">= {from}")));
-        header.push("longest".to_owned());
-        let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        let rates = RATES_FROM.map(|from| format!(">= {from}"));
+        let mut header = vec!["CPU", "stolen", "", "rate", "longest"];
+        header.extend(rates.iter().map(String::as_str));
         screen.table(&header, &rows);
     }
     let works = cpus
@@ -81,7 +79,8 @@ fn detours(noise: &CpuNoise, found: &DetourFindings) -> Vec<String> {
     } = found.stolen;
     let mut row = vec![noise.cpu.to_string(), percent(value)];
     row.push(percent_range(low, high));
-    row.push(count_f64(found.rate.value));
+    row.push(format!("{}/s", count_f64(found.rate.value)));
+    row.push(facts::or_none(found.largest));
     row.extend(RATES_FROM.map(|from| {
         let longer = found.classes.iter().filter(|c| c.from >= from);
         match longer.clone().map(|c| c.count).sum() {
@@ -89,7 +88,6 @@ fn detours(noise: &CpuNoise, found: &DetourFindings) -> Vec<String> {
             _ => format!("{}/s", count_f64(longer.map(|c| c.per_second).sum())),
         }
     }));
-    row.push(facts::or_none(found.largest));
     row
 }
 

@@ -109,8 +109,11 @@ fn run_row(run: &LockstepFindings) -> Vec<String> {
 
 /// The table of sources, most time lost first. The unexplained part is always shown.
 pub(super) fn sources(screen: &mut Screen, manifest: &Manifest, findings: &Findings) {
+    let of_cpus = manifest.is_of_cpus();
     let mut shown: Vec<&SourceFinding> = findings.sources.iter().take(SOURCES_SHOWN).collect();
-    if shown.is_empty() {
+    // Without a kernel trace, nobody is known to have taken time from a measuring loop.
+    let nothing = |s: &&SourceFinding| s.stolen == Nanos::ZERO;
+    if of_cpus && shown.iter().all(nothing) || shown.is_empty() {
         return;
     }
     let unnamed = findings
@@ -122,7 +125,6 @@ pub(super) fn sources(screen: &mut Screen, manifest: &Manifest, findings: &Findi
         shown.push(unnamed);
     }
     let recorded = story::recorded(manifest).is_some();
-    let of_cpus = manifest.is_of_cpus();
     let heading = match (recorded, &findings.program) {
         _ if of_cpus => "WHO TAKES TIME (stolen = from the measuring loops of all CPUs)",
         (false, _) => "WHO COSTS TIME (lost = by all ranks; ampl = lost per time stolen)",
@@ -324,14 +326,17 @@ fn absorbed(screen: &mut Screen, prediction: &Prediction) {
 }
 
 /// What to do next: what saves time, then what lets the next run show more.
-pub(super) fn advice(screen: &mut Screen, findings: &Findings) {
+pub(super) fn advice(screen: &mut Screen, manifest: &Manifest, findings: &Findings) {
     let (saving, other): (Vec<&Advice>, Vec<&Advice>) =
         findings.advice.iter().partition(|a| a.saves());
-    screen.line(Style::Heading, "WHAT TO DO, what saves most first");
-    if saving.is_empty() {
-        screen.line(Style::Plain, "  nothing is known to save time");
+    // Measurements of CPUs alone hardly tell what a program could save.
+    if !saving.is_empty() || !manifest.is_of_cpus() {
+        screen.line(Style::Heading, "WHAT TO DO, what saves most first");
+        if saving.is_empty() {
+            screen.line(Style::Plain, "  nothing is known to save time");
+        }
+        listed(screen, findings, &saving, ADVICE_SHOWN);
     }
-    listed(screen, findings, &saving, ADVICE_SHOWN);
     if !other.is_empty() {
         screen.line(Style::Heading, "TO SEE MORE");
         listed(screen, findings, &other, OTHER_SHOWN);

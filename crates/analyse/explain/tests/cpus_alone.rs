@@ -1,0 +1,141 @@
+//! Who took the CPUs of a run that measured nothing but CPUs.
+
+use idlewave_explain::explain;
+use idlewave_run::findings::Findings;
+use idlewave_run::tables::{
+    Burst, Bursts, Detour, Detours, EndReason, Quanta, Quantum, Table, Task, TaskKind, Tasks,
+};
+use idlewave_run::testing::empty_manifest;
+use idlewave_run::{DetourLoop, Phase, PhaseKind, RunReader, RunWriter};
+use idlewave_units::{Cpu, Nanos, NodeId, Pid};
+use std::sync::atomic::AtomicBool;
+
+const NODE: NodeId = NodeId::new(0);
+const CPU: Cpu = Cpu::new(3);
+const LOOP: u32 = 100;
+const DAEMON: u32 = 500;
+/// The loop begins and ends within the bursts of its thread.
+const BEGIN: u64 = 10_000_000;
+const END: u64 = 20_000_000;
+/// When the daemon runs: the last time is after the end.
+const STRIKES: [(u64, u64); 4] = [
+    (12_000_000, 12_050_000),
+    (14_000_000, 14_060_000),
+    (16_000_000, 16_070_000),
+    (21_000_000, 21_500_000),
+];
+
+fn run_of(kind: PhaseKind, write: impl FnOnce(&mut RunWriter)) -> Findings {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let mut manifest = empty_manifest();
+    manifest.phases.push(Phase {
+        kind,
+        begin_ns: BEGIN - 1_000_000,
+        end_ns: END + 4_000_000,
+    });
+    let mut out = RunWriter::create(&path, manifest).unwrap();
+    let mut tasks = Tasks::default();
+    for (pid, name, kind) in [
+        (LOOP, "iw-loop-3", TaskKind::Own),
+        (DAEMON, "daemon", TaskKind::User),
+    ] {
+        tasks.push(Task {
+            node: NODE,
+            pid: Pid::new(pid),
+            process: None,
+            name: name.to_owned(),
+            kind,
+        });
+    }
+    let mut bursts = Bursts::default();
+    let mut burst = |pid, begin_ns, end_ns, end_reason| {
+        bursts.push(Burst {
+            node: NODE,
+            cpu: CPU,
+            pid: Pid::new(pid),
+            begin_ns,
+            end_ns,
+            end_reason,
+            certain: true,
+        });
+    };
+    let mut from = BEGIN - 500_000;
+    for (begin, end) in STRIKES {
+        burst(LOOP, from, begin, EndReason::Preempted);
+        burst(DAEMON, begin, end, EndReason::Sleeping);
+        from = end;
+    }
+    burst(LOOP, from, END + 3_000_000, EndReason::Sleeping);
+    out.write_table(&tasks).unwrap();
+    out.write_table(&bursts).unwrap();
+    write(&mut out);
+    out.close(None).unwrap();
+    let run = RunReader::open(&path).unwrap();
+    explain(&run, &AtomicBool::new(false)).unwrap().findings
+}
+
+/// What was taken, how often, and from which CPU.
+fn daemon(findings: &Findings) -> (u64, Option<u64>, String) {
+    let found = findings.sources.iter().find(|s| s.name == "daemon");
+    let found = found.unwrap_or_else(|| panic!("{:?}", findings.sources));
+    assert_eq!((found.amplification, found.absorbed), (None, None));
+    (found.stolen.get(), found.events, found.cpus.to_string())
+}
+
+const TAKEN: u64 = 50_000 + 60_000 + 70_000;
+
+#[test]
+fn what_interrupts_a_detour_loop_has_a_name() {
+    let seen = DetourLoop {
+        cpu: CPU,
+        begin_ns: BEGIN,
+        end_ns: END,
+        turns: 1,
+        turn_quanta: 1.0,
+        recording: Nanos::ZERO,
+        not_kept: 0,
+        stolen: Nanos::from_nanos(TAKEN),
+        involuntary_switches: Some(3),
+        moved: false,
+    };
+    let kind = PhaseKind::Detour {
+        threshold: Nanos::from_micros(1),
+        floor: Nanos::ZERO,
+        loops: vec![seen],
+    };
+    let findings = run_of(kind, |out| {
+        let mut detours = Detours::default();
+        for (begin_ns, end) in &STRIKES[..3] {
+            detours.push(Detour {
+                phase: 0,
+                cpu: CPU,
+                rank: None,
+                begin_ns: *begin_ns,
+                length: Nanos::from_nanos(end - begin_ns),
+            });
+        }
+        out.write_table(&detours).unwrap();
+    });
+    assert_eq!(daemon(&findings), (TAKEN, Some(3), "3".to_owned()));
+}
+
+/// The thread is watched from its first quantum to its last, not while it starts and ends.
+#[test]
+fn what_interrupts_fixed_work_has_a_name() {
+    let findings = run_of(PhaseKind::FixedWork { work_steps: 1 }, |out| {
+        let mut quanta = Quanta::default();
+        for begin_ns in (BEGIN..END).step_by(1_000_000) {
+            quanta.push(Quantum {
+                phase: 0,
+                cpu: CPU,
+                begin_ns,
+                duration: Nanos::from_millis(1),
+            });
+        }
+        out.write_table(&quanta).unwrap();
+    });
+    assert_eq!(daemon(&findings), (TAKEN, Some(3), "3".to_owned()));
+    let unexplained = findings.sources.iter().find(|s| s.name == "unexplained");
+    assert_eq!(unexplained.map(|s| s.stolen), Some(Nanos::ZERO));
+}
