@@ -18,6 +18,7 @@ mod explain;
 mod holes;
 mod jitter;
 mod kernel;
+pub mod limits;
 mod lockstep;
 mod noise_events;
 mod observe;

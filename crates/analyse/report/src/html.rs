@@ -49,6 +49,7 @@ use flate2::Compression;
 use idlewave_run::RunReader;
 use idlewave_run::findings::Findings;
 use idlewave_run::tables::LateSteps;
+pub(crate) use markup::escape;
 use serde::Serialize;
 
 /// The page may load nothing outside itself.

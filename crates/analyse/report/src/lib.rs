@@ -8,6 +8,7 @@ mod error;
 mod facts;
 mod gang;
 mod html;
+mod limits;
 mod number;
 mod placement;
 mod screen;
@@ -30,6 +31,7 @@ pub use html::{
     PutFile, calibration_page, gang_page, placement_page, render_html, render_page,
     simulation_page, study_page,
 };
+pub use limits::{limits_junit, limits_text};
 pub use placement::{
     LinkLoad, LoadPicture, MemoryFit, NodeLoad, PlacementFile, PlacementRow, PlacementSheet,
     StudyRow, StudySheet, SwitchSheet,

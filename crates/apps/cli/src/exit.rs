@@ -28,6 +28,8 @@ pub enum Exit {
     Deadlock,
     /// A part of the answer is missing; the rest was printed and written.
     Partly,
+    /// The machine does not keep a limit that was given.
+    Limit,
     /// A job was ended at its time limit: 124, as timeout(1) does.
     TimeOut,
     /// The command to be recorded is not executable: 126, as in shells.
@@ -50,6 +52,7 @@ impl Exit {
             Exit::Bundle => 5,
             Exit::Deadlock => 6,
             Exit::Partly => 7,
+            Exit::Limit => 8,
             Exit::TimeOut => 124,
             Exit::NotExecutable => 126,
             Exit::NotFound => 127,

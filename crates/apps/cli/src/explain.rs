@@ -3,14 +3,14 @@
 use crate::effort::effort;
 use crate::exit::Failure;
 use crate::json;
+use crate::limits::LimitArgs;
 use crate::output::{of_bundle, print_of_bundle, printed};
 use crate::progress::Bars;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use idlewave_explain::views::{Filter, Versus, View, ViewKind};
 use idlewave_pipeline::{
-    Analysis, PipelineError, analyse, calls, explained, summary, versus, versus_text, view,
-    view_text,
+    Analysis, PipelineError, analyse, calls, explained, versus, versus_text, view, view_text,
 };
 use idlewave_run::Header;
 use idlewave_session::Stop;
@@ -25,7 +25,8 @@ Examples:
   idlewave explain before
   idlewave explain before --view daemons
   idlewave explain before --view latency --from 1s --to 2s --cpu 0
-  idlewave explain slow --calls")]
+  idlewave explain slow --calls
+  idlewave explain before --profile compute-node --junit judged.xml")]
 pub struct ExplainArgs {
     /// The run, a directory made by `idlewave study`, `record` or `import`
     run: PathBuf,
@@ -45,6 +46,8 @@ pub struct ExplainArgs {
     versus: Option<PathBuf>,
     #[command(flatten)]
     filters: Filters,
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
 /// What a view is restricted to.
@@ -92,6 +95,7 @@ fn views() -> impl TypedValueParser<Value = ViewKind> {
 
 /// Runs the command.
 pub fn run_explain(args: &ExplainArgs, stop: &Stop) -> Result<(), Failure> {
+    args.limits.check()?;
     let bars = Bars::new(!args.json);
     if let Some(other) = &args.versus {
         let both = [saved(&args.run, stop, &bars)?, saved(other, stop, &bars)?];
@@ -110,20 +114,8 @@ pub fn run_explain(args: &ExplainArgs, stop: &Stop) -> Result<(), Failure> {
     if args.calls {
         return print_calls(&analysis, args.json);
     }
-    print_findings(&analysis, args.json)
-}
-
-/// Prints the findings, as text or as JSON.
-pub fn print_findings(analysis: &Analysis, json: bool) -> Result<(), Failure> {
-    if json {
-        return of_bundle(json::print(&analysis.findings));
-    }
-    let text = summary(
-        analysis,
-        Stream::Output.width(),
-        Stream::Output.is_coloured(),
-    );
-    of_bundle(printed(Stream::Output.write_coloured(&text)))
+    let advice = format!("see who takes time: idlewave report {}", args.run.display());
+    args.limits.print(&analysis, args.json, &advice)
 }
 
 /// The JSON document of a view, below its header.

@@ -10,6 +10,7 @@ mod fit;
 mod gang;
 mod import;
 mod json;
+mod limits;
 mod measure;
 mod output;
 mod place;

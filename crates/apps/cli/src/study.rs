@@ -2,7 +2,7 @@
 
 use crate::effort::effort;
 use crate::exit::Failure;
-use crate::explain::print_findings;
+use crate::limits::LimitArgs;
 use crate::output::print_of_bundle;
 use crate::progress::Bars;
 use clap::Args;
@@ -16,7 +16,8 @@ use std::path::PathBuf;
 Examples:
   idlewave study
   sudo idlewave study -o before --duration 60s
-  idlewave study --cpus 2-5 --work 100us --no-trace")]
+  idlewave study --cpus 2-5 --work 100us --no-trace
+  idlewave study --limit noise=0.1% --limit detour=50us@1/s --junit node.xml")]
 pub struct StudyArgs {
     /// Directory for the run; must not exist, or be empty [default: idlewave-study-<date>-<time>]
     #[arg(short, long, value_name = "RUN")]
@@ -56,16 +57,18 @@ pub struct StudyArgs {
     /// Print the findings as JSON instead of the summary
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
 impl StudyArgs {
-    fn into_options(self) -> StudyOptions {
+    fn options(&self) -> StudyOptions {
         StudyOptions {
-            output: self.output,
+            output: self.output.clone(),
             duration: self.duration,
             ranks: self.ranks,
             work: self.work,
-            cpus: self.cpus,
+            cpus: self.cpus.clone(),
             trace: !self.no_trace,
             max_size: self.max_size,
             seed: self.seed,
@@ -79,16 +82,16 @@ impl StudyArgs {
 
 /// Runs the command.
 pub fn run_study(args: StudyArgs, stop: &Stop) -> Result<(), Failure> {
-    let json = args.json;
-    let options = args.into_options();
-    let bars = Bars::new(!json);
-    let analysis = study(&options, stop, &bars);
+    args.limits.check()?;
+    let bars = Bars::new(!args.json);
+    let analysis = study(&args.options(), stop, &bars);
     bars.finish();
     let analysis = analysis?;
-    print_findings(&analysis, json)?;
-    if json {
-        return Ok(());
+    let run = analysis.run.path();
+    let advice = format!("see who takes time: {}", run.join("report.html").display());
+    let kept = args.limits.print(&analysis, args.json, &advice);
+    if !args.json {
+        print_of_bundle(&format!("report: {}\n", run.join("report.html").display()))?;
     }
-    let page = analysis.run.path().join("report.html");
-    print_of_bundle(&format!("report: {}\n", page.display()))
+    kept
 }

@@ -289,7 +289,10 @@ fn every_documented_command_works() {
                 // minutes.
                 fs::copy(schedules.join("noise.toml"), dir.path().join("noise.toml")).unwrap();
             }
-            if !may_refuse && !output.status.success() {
+            // Whether this machine keeps a limit is not the question.
+            let judged = line.contains("--limit") || line.contains("--profile");
+            let is_verdict = judged && matches!(output.status.code(), Some(7 | 8));
+            if !may_refuse && !is_verdict && !output.status.success() {
                 failures.push(format!(
                     "{place}: `{line}` ended with {}: {}",
                     output.status, refused

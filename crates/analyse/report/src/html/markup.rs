@@ -10,7 +10,7 @@ use std::io::{self, Write};
 
 /// Text for HTML content and quoted attributes. Control and text-direction characters become
 /// escapes, so that a name can neither break out of the markup nor reorder its line.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.chars()
         .fold(String::with_capacity(text.len()), |mut out, c| {
             match c {

@@ -1,8 +1,8 @@
 //! Measurements of every CPU of this node by itself: a study with a single part.
 
-use super::{OutputArgs, command, failure};
+use super::shared::{OutputArgs, command, failure};
 use crate::exit::Failure;
-use crate::explain::print_findings;
+use crate::limits::LimitArgs;
 use crate::output::print_of_bundle;
 use crate::progress::Bars;
 use clap::Args;
@@ -53,6 +53,8 @@ struct CpusArgs {
     /// Limit of the size of the run on disk; the measurement ends early when it is reached
     #[arg(long, default_value = "1GiB", value_name = "BYTES")]
     max_size: Bytes,
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
 impl DetourArgs {
@@ -81,6 +83,7 @@ impl FwqArgs {
 
 impl CpusArgs {
     fn run(self, what: CpuMeasurement, usual: Nanos, stop: &Stop) -> Result<(), Failure> {
+        self.limits.check()?;
         let OutputArgs { cpus, json } = self.shown;
         let options = CpuOptions {
             what,
@@ -94,13 +97,12 @@ impl CpusArgs {
         let bars = Bars::new(!json);
         let measured = measure_cpus(&options, stop, &bars);
         bars.finish();
-        print_findings(&measured?.analysis, json)?;
-        match self.output {
-            Some(run) if !json => {
-                let next = format!("to see it as a page: idlewave report {}\n", run.display());
-                print_of_bundle(&next)
-            }
-            _ => Ok(()),
+        let advice = "see who takes time, above and with -o RUN in idlewave report RUN";
+        let kept = self.limits.print(&measured?.analysis, json, advice);
+        if let Some(run) = self.output.filter(|_| !json) {
+            let next = format!("to see it as a page: idlewave report {}\n", run.display());
+            print_of_bundle(&next)?;
         }
+        kept
     }
 }

@@ -1,8 +1,9 @@
 //! `idlewave measure`: turns options into a measurement and prints its outcome.
 
 mod cpus;
+mod shared;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::json::Begun;
 use crate::output::print;
 use crate::progress::Bars;
@@ -16,7 +17,8 @@ use idlewave_measure::{
 use idlewave_mpi::{Launch, MpiError, Search};
 use idlewave_run::{Coupling, ExchangeVariant};
 use idlewave_session::Stop;
-use idlewave_units::{CpuSet, Nanos};
+use idlewave_units::Nanos;
+use shared::{OutputArgs, command, failure};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -31,7 +33,7 @@ Examples:
   mpirun -n 4 idlewave measure is --class A
   idlewave measure halo --cells 64 --steps 100 --dims 3
   idlewave measure pingpong --ranks 2 --json
-  idlewave measure detour --duration 1min -o noise
+  idlewave measure detour --duration 1min -o detours
   idlewave measure fwq --work 100000 --runs 100000")]
 pub struct MeasureArgs {
     #[command(subcommand)]
@@ -80,16 +82,6 @@ struct CommonArgs {
     duration: Nanos,
     #[command(flatten)]
     output: OutputArgs,
-}
-
-#[derive(Debug, Args)]
-struct OutputArgs {
-    /// CPUs to use, as in 0-3,8 [default: all allowed CPUs]
-    #[arg(long, value_name = "CPUS")]
-    cpus: Option<CpuSet>,
-    /// Print everything as JSON instead of the table
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -367,12 +359,6 @@ impl OfRanks {
     }
 }
 
-/// The command line, for the manifest.
-fn command() -> Vec<String> {
-    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    words.collect()
-}
-
 /// Runs the command.
 pub fn run_measure(args: MeasureArgs, stop: &Stop) -> Result<(), Failure> {
     match args.what {
@@ -429,21 +415,4 @@ fn is_shared(error: &MeasureError) -> bool {
         MeasureError::Fabric(Mpi(error)) => !matches!(error, MpiError::Call { .. }),
         _ => false,
     }
-}
-
-fn failure(error: MeasureError) -> Failure {
-    use idlewave_fabric::FabricError::Mpi;
-    let next = error.next_step();
-    let (exit, what) = match error {
-        MeasureError::Recording(error) => return error.into(),
-        MeasureError::Fabric(Mpi(MpiError::Call { .. })) => (Exit::Other, error.to_string()),
-        MeasureError::Fabric(Mpi(MpiError::Elf { .. } | MpiError::NotNeeded { .. })) => {
-            (Exit::Usage, error.to_string())
-        }
-        MeasureError::Fabric(Mpi(_)) | MeasureError::Device(_) => {
-            (Exit::NotPossible, error.to_string())
-        }
-        _ => (Exit::Other, error.to_string()),
-    };
-    Failure { exit, what, next }
 }

@@ -1,0 +1,507 @@
+//! Whether a machine keeps limits: for the acceptance of nodes.
+//!
+//! A limit on a quantity with an interval is kept if the whole interval is at or below it, and
+//! exceeded if the whole interval is above it. In between the run was too short to say. How long a
+//! run would have to be follows from intervals shrinking with the square root of the time:
+//! T (h / d)^2, where h is half of the interval and d the distance of the value from the limit.
+//! Every CPU is judged by itself, and the worst decides; with 95 % intervals, one of many CPUs that
+//! are just at the limit is misjudged by chance.
+
+use crate::ExplainError;
+use idlewave_run::findings::{CpuNoise, Estimate, Findings};
+use idlewave_run::tables::Detours;
+use idlewave_run::{PhaseKind, RunReader};
+use idlewave_stats::rates;
+use idlewave_units::show::{percent, time};
+use idlewave_units::{Cpu, Nanos};
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// A run that would have to be longer than this decides nothing.
+const LONGEST: Nanos = Nanos::from_secs(30 * 24 * 3_600);
+
+/// A limit that a machine has to keep.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Limit {
+    /// Share of the time of every CPU that detours take, 0..=1.
+    Noise(f64),
+    /// Detours longer than this: none, or at most so many per second of every CPU.
+    Detour(Nanos, Option<f64>),
+    /// Slow-down of fixed work on every CPU.
+    Work(f64),
+    /// Predicted slow-down at this many ranks, however they wait.
+    Slowdown(u64, f64),
+    /// Share of the time of all CPUs that the hypervisor gave to others, 0..=1.
+    Steal(f64),
+}
+
+/// Limits that go together. docs/acceptance.md has their sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// A node of a cluster for parallel programs.
+    ComputeNode,
+    /// A node with promised latencies.
+    Realtime,
+    /// A virtual machine.
+    Cloud,
+}
+
+impl Profile {
+    /// All profiles.
+    pub const ALL: [Self; 3] = [Self::ComputeNode, Self::Realtime, Self::Cloud];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ComputeNode => "compute-node",
+            Self::Realtime => "realtime",
+            Self::Cloud => "cloud",
+        }
+    }
+
+    /// Its limits.
+    pub fn limits(self) -> Vec<Limit> {
+        match self {
+            Self::ComputeNode => vec![
+                Limit::Noise(0.001),
+                Limit::Detour(Nanos::from_micros(50), Some(1.0)),
+            ],
+            Self::Realtime => vec![Limit::Detour(Nanos::from_micros(20), None)],
+            Self::Cloud => vec![Limit::Steal(0.1), Limit::Work(0.1)],
+        }
+    }
+}
+
+/// Why a text is no limit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "not a limit: give noise=0.1%, detour=50us, detour=50us@0.1/s, work=1%, slowdown@1e5=20% or steal=1%"
+)]
+pub struct ParseLimitError;
+
+impl FromStr for Limit {
+    type Err = ParseLimitError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parse = || {
+            let (name, most) = text.split_once('=')?;
+            let share = || {
+                let share = most.strip_suffix('%')?.trim().parse::<f64>().ok()? / 100.0;
+                (share.is_finite() && share >= 0.0).then_some(share)
+            };
+            match name.split_once('@') {
+                Some(("slowdown", ranks)) => {
+                    let ranks = ranks.parse::<f64>().ok()?;
+                    let whole = (2.0..=1e9).contains(&ranks) && ranks.fract() == 0.0;
+                    whole.then_some(Self::Slowdown(ranks as u64, share()?))
+                }
+                Some(_) => None,
+                None => match name {
+                    "noise" => Some(Self::Noise(share()?)),
+                    "work" => Some(Self::Work(share()?)),
+                    "steal" => Some(Self::Steal(share()?)),
+                    "detour" => {
+                        let (length, rate) = match most.split_once('@') {
+                            None => (most, None),
+                            Some((length, rate)) => {
+                                let rate = rate.strip_suffix("/s")?.parse::<f64>().ok()?;
+                                (length, Some(rate).filter(|r| r.is_finite() && *r > 0.0))
+                            }
+                        };
+                        let sense = most.contains('@') == rate.is_some();
+                        sense.then_some(Self::Detour(length.parse().ok()?, rate))
+                    }
+                    _ => None,
+                },
+            }
+        };
+        parse().ok_or(ParseLimitError)
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Noise(share) => write!(f, "noise at most {}", percent(*share)),
+            Self::Detour(longest, None) => write!(f, "no detour longer than {longest}"),
+            Self::Detour(longest, Some(rate)) => {
+                write!(f, "at most {rate}/s detours longer than {longest}")
+            }
+            Self::Work(share) => write!(f, "fixed work at most {} slower", percent(*share)),
+            Self::Slowdown(ranks, share) => {
+                write!(f, "slow-down at {ranks} ranks at most {}", percent(*share))
+            }
+            Self::Steal(share) => write!(f, "steal time at most {}", percent(*share)),
+        }
+    }
+}
+
+impl Serialize for Limit {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_str(self)
+    }
+}
+
+/// Whether a limit is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It is kept.
+    Pass,
+    /// The run was too short to say.
+    TooShort,
+    /// What it is about was not measured.
+    NotMeasured,
+    /// It is exceeded.
+    Fail,
+}
+
+/// A limit with what was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judgement {
+    /// The limit.
+    pub limit: Limit,
+    /// Whether it is kept.
+    pub verdict: Verdict,
+    /// What was measured, in words, with its interval; or why it was not measured.
+    pub found: String,
+    /// The same as a number: shares 0..=1, detours per second; of the worst CPU or topology. `None`
+    /// if it was not measured.
+    pub value: Option<Estimate>,
+    /// How long a run would have to be to say more; `None` if it said enough, or if that is not
+    /// known.
+    pub needs: Option<Nanos>,
+}
+
+/// Judges all limits by the findings of a run.
+///
+/// # Errors
+/// The table of detours cannot be read.
+pub fn judge(
+    limits: &[Limit],
+    run: &RunReader,
+    findings: &Findings,
+) -> Result<Vec<Judgement>, ExplainError> {
+    limits
+        .iter()
+        .map(|limit| judgement(*limit, run, findings))
+        .collect()
+}
+
+fn judgement(
+    limit: Limit,
+    run: &RunReader,
+    findings: &Findings,
+) -> Result<Judgement, ExplainError> {
+    let cpus = &findings.cpus;
+    let found = match limit {
+        Limit::Noise(most) => worst(cpus.iter().filter_map(|c| {
+            let d = c.detours.as_ref()?;
+            let said = format!("{} of CPU {}", share(&d.stolen), c.cpu);
+            Some(of_interval(said, d.stolen.clone(), most, Some(d.watched)))
+        })),
+        Limit::Work(most) => worst(cpus.iter().filter_map(|c| {
+            let f = c.fixed_work.as_ref()?;
+            let said = format!("{} on CPU {}", share(&f.slowdown), c.cpu);
+            let length = f.reference.get().saturating_mul(f.count);
+            let took = Nanos::from_nanos((length as f64 * (1.0 + f.slowdown.value)) as u64);
+            Some(of_interval(said, f.slowdown.clone(), most, Some(took)))
+        })),
+        Limit::Detour(longest, rate) => {
+            let longer = longer(run, longest)?;
+            worst(cpus.iter().filter_map(|c| of_lengths(c, &longer, rate)))
+        }
+        Limit::Slowdown(ranks, most) => worst(at_scale(findings, ranks).map(|(name, at, s)| {
+            let said = format!("{} for {name} at {at} ranks", share(&s));
+            of_interval(said, s, most, None)
+        })),
+        Limit::Steal(most) => findings.contamination.steal.map(|steal| Found {
+            verdict: verdict(steal <= most, steal > most),
+            said: percent(steal),
+            value: Estimate {
+                value: steal,
+                low: steal,
+                high: steal,
+                n: 1,
+                method: "as the kernel counted it".to_owned(),
+            },
+            needs: None,
+        }),
+    };
+    Ok(match found {
+        Some(found) => Judgement {
+            limit,
+            verdict: found.verdict,
+            found: found.said,
+            value: Some(found.value),
+            needs: found.needs,
+        },
+        None => Judgement {
+            limit,
+            verdict: Verdict::NotMeasured,
+            found: not_measured(limit, findings),
+            value: None,
+            needs: None,
+        },
+    })
+}
+
+/// What was found of one CPU, or of one topology.
+struct Found {
+    verdict: Verdict,
+    said: String,
+    value: Estimate,
+    needs: Option<Nanos>,
+}
+
+fn verdict(kept: bool, exceeded: bool) -> Verdict {
+    match (kept, exceeded) {
+        (_, true) => Verdict::Fail,
+        (true, _) => Verdict::Pass,
+        _ => Verdict::TooShort,
+    }
+}
+
+/// The worst verdict; of equal ones, the largest value.
+fn worst(all: impl Iterator<Item = Found>) -> Option<Found> {
+    all.max_by(|a, b| {
+        let value = a.value.value.total_cmp(&b.value.value);
+        a.verdict.cmp(&b.verdict).then(value)
+    })
+}
+
+/// Compares an interval with a limit. `time` is how long was measured.
+fn of_interval(said: String, value: Estimate, most: f64, time: Option<Nanos>) -> Found {
+    let verdict = verdict(value.high <= most, value.low > most);
+    let needs = time
+        .filter(|_| verdict == Verdict::TooShort)
+        .and_then(|time| {
+            let half = (value.high - value.low) / 2.0;
+            let factor = (half / (value.value - most)).powi(2);
+            let needs = time.as_f64() * factor.max(1.0);
+            (needs <= LONGEST.as_f64()).then(|| Nanos::from_nanos(needs as u64))
+        });
+    Found {
+        verdict,
+        said,
+        value,
+        needs,
+    }
+}
+
+/// An estimated share with its interval.
+fn share(of: &Estimate) -> String {
+    format!(
+        "{} ({} to {})",
+        percent(of.value),
+        percent(of.low),
+        percent(of.high)
+    )
+}
+
+/// Detours longer than a limit on one CPU: how many, and the longest.
+type Longer = BTreeMap<Cpu, (u64, Nanos)>;
+
+fn longer(run: &RunReader, than: Nanos) -> Result<Longer, ExplainError> {
+    let phases = &run.manifest().phases;
+    let of_loop = |phase: u32| {
+        let phase = phases.get(phase as usize);
+        phase.is_some_and(|p| matches!(p.kind, PhaseKind::Detour { .. }))
+    };
+    let mut found = Longer::new();
+    run.for_each::<Detours>(|d| {
+        if d.length > than && of_loop(d.phase) {
+            let (count, longest) = found.entry(d.cpu).or_insert((0, d.length));
+            *count += 1;
+            *longest = d.length.max(*longest);
+        }
+    })?;
+    Ok(found)
+}
+
+fn of_lengths(cpu: &CpuNoise, longer: &Longer, rate: Option<f64>) -> Option<Found> {
+    let watched = cpu.detours.as_ref()?.watched;
+    let found = longer.get(&cpu.cpu);
+    let count = found.map_or(0, |f| f.0);
+    let value = rates::poisson(count, watched.as_secs_f64());
+    let said = match found {
+        Some((count, longest)) => format!(
+            "{count} in {watched} on CPU {}, the longest {longest}",
+            cpu.cpu
+        ),
+        None => format!(
+            "none in {watched} on CPU {}: fewer than {}/s (95 %)",
+            cpu.cpu,
+            idlewave_units::show::count_f64(value.high)
+        ),
+    };
+    let Some(most) = rate else {
+        return Some(Found {
+            verdict: verdict(count == 0, count > 0),
+            said,
+            value,
+            needs: None,
+        });
+    };
+    let mut found = of_interval(said, value, most, Some(watched));
+    if count == 0 && found.verdict == Verdict::TooShort {
+        // The bound of a rate without events shrinks with the time itself.
+        let needs = watched.as_f64() * found.value.high / most;
+        found.needs = Some(Nanos::from_nanos(needs as u64));
+    }
+    Some(found)
+}
+
+/// The predicted slow-down at the fewest ranks that are not below `ranks`, per topology.
+fn at_scale(
+    findings: &Findings,
+    ranks: u64,
+) -> impl Iterator<Item = (&'static str, u64, Estimate)> + '_ {
+    let curves = findings.prediction.iter().flat_map(|p| &p.curves);
+    curves.filter_map(move |curve| {
+        let points = curve.points.iter().filter(|p| p.ranks >= ranks);
+        let point = points.min_by_key(|p| p.ranks)?;
+        Some((curve.topology.label(), point.ranks, point.slowdown.clone()))
+    })
+}
+
+fn not_measured(limit: Limit, findings: &Findings) -> String {
+    match limit {
+        Limit::Noise(_) | Limit::Detour(..) => {
+            "not measured: idlewave study or measure detour measure it".to_owned()
+        }
+        Limit::Work(_) => "not measured: idlewave study or measure fwq measure it".to_owned(),
+        Limit::Steal(_) => "not measured: the kernel does not count it".to_owned(),
+        Limit::Slowdown(..) => match (&findings.prediction, &findings.not_predicted) {
+            (None, Some(why)) => format!("not predicted: {why}"),
+            (None, None) => "not predicted: idlewave study predicts it".to_owned(),
+            (Some(_), _) => "not predicted for that many ranks".to_owned(),
+        },
+    }
+}
+
+impl Judgement {
+    /// What was found, and how long a run would have to be, in words.
+    pub fn said(&self) -> String {
+        let needs = match (self.verdict, self.needs) {
+            (Verdict::TooShort, Some(needs)) => {
+                format!(": too short to say, needs {}", time(needs.as_f64()))
+            }
+            (Verdict::TooShort, None) => ": too short to say".to_owned(),
+            _ => String::new(),
+        };
+        format!("{}{needs}", self.found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(value: f64, low: f64, high: f64) -> Estimate {
+        Estimate {
+            value,
+            low,
+            high,
+            n: 10,
+            method: String::new(),
+        }
+    }
+
+    fn found(value: f64, low: f64, high: f64, most: f64) -> (Verdict, Option<Nanos>) {
+        let time = Some(Nanos::from_secs(30));
+        let found = of_interval(String::new(), estimate(value, low, high), most, time);
+        (found.verdict, found.needs)
+    }
+
+    #[test]
+    fn limits_are_read_as_they_are_written() {
+        for (text, limit, words) in [
+            ("noise=0.1%", Limit::Noise(0.001), "noise at most 0.10 %"),
+            (
+                "detour=50us",
+                Limit::Detour(Nanos::from_micros(50), None),
+                "no detour longer than 50.0 us",
+            ),
+            (
+                "detour=1ms@0.1/s",
+                Limit::Detour(Nanos::from_millis(1), Some(0.1)),
+                "at most 0.1/s detours longer than 1.00 ms",
+            ),
+            (
+                "work=2 %",
+                Limit::Work(0.02),
+                "fixed work at most 2.00 % slower",
+            ),
+            (
+                "slowdown@1e5=20%",
+                Limit::Slowdown(100_000, 0.2),
+                "slow-down at 100000 ranks at most 20.0 %",
+            ),
+            ("steal=0%", Limit::Steal(0.0), "steal time at most 0 %"),
+        ] {
+            assert_eq!(text.parse(), Ok(limit), "{text}");
+            assert_eq!(limit.to_string(), words);
+        }
+        for text in [
+            "",
+            "noise",
+            "noise=",
+            "noise=1",
+            "noise=-1%",
+            "noise=nan%",
+            "noise@3=1%",
+            "detour=",
+            "detour=50us@",
+            "detour=50us@0/s",
+            "detour=50us@1",
+            "detour=@1/s",
+            "slowdown=1%",
+            "slowdown@1=1%",
+            "slowdown@2.5=1%",
+            "slowdown@1e10=1%",
+            "latency=1us",
+        ] {
+            assert_eq!(text.parse::<Limit>(), Err(ParseLimitError), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_interval_decides_only_if_all_of_it_is_on_one_side() {
+        assert_eq!(found(0.01, 0.005, 0.02, 0.02), (Verdict::Pass, None));
+        assert_eq!(found(0.03, 0.021, 0.04, 0.02), (Verdict::Fail, None));
+        assert_eq!(found(0.03, 0.02, 0.04, 0.02).0, Verdict::TooShort);
+        // Half of the interval is 0.02, twice the distance: four times as long.
+        let needs = Some(Nanos::from_secs(120));
+        let (verdict, got) = found(0.03, 0.01, 0.05, 0.02);
+        assert_eq!(verdict, Verdict::TooShort);
+        assert!(got.zip(needs).is_some_and(|(got, needs)| {
+            got.as_f64() / needs.as_f64() > 0.999 && got.as_f64() / needs.as_f64() < 1.001
+        }));
+        // Exactly at the limit, no time suffices.
+        assert_eq!(found(0.02, 0.01, 0.03, 0.02), (Verdict::TooShort, None));
+    }
+
+    #[test]
+    fn the_worst_cpu_decides() {
+        let found = |verdict, value| Found {
+            verdict,
+            said: String::new(),
+            value: estimate(value, value, value),
+            needs: None,
+        };
+        let worst = |all: Vec<Found>| worst(all.into_iter()).map(|f| (f.verdict, f.value.value));
+        assert_eq!(worst(Vec::new()), None);
+        assert_eq!(
+            worst(vec![
+                found(Verdict::Pass, 3.0),
+                found(Verdict::Fail, 1.0),
+                found(Verdict::Fail, 2.0),
+                found(Verdict::TooShort, 9.0),
+            ]),
+            Some((Verdict::Fail, 2.0))
+        );
+    }
+}
