@@ -110,24 +110,37 @@ fn throttled(findings: &Findings, host: &HostSheet, out: &mut Vec<Advice>) {
     }
 }
 
+/// One look at the beginning tells little; several starts tell what to leave out.
 fn warm_up(findings: &Findings, out: &mut Vec<Advice>) {
-    let longest = findings
-        .cpus
-        .iter()
-        .filter_map(|c| {
-            let w = &c.fixed_work.as_ref()?.warm_up;
-            Some((w.settled_after?, w.ratio, c.cpu))
-        })
-        .filter(|(settled, _, _)| *settled > Nanos::ZERO)
-        .max_by_key(|(settled, _, _)| *settled);
-    if let Some((settled, ratio, cpu)) = longest {
+    let repeated = findings.cpus.iter().filter_map(|c| c.starts.as_ref());
+    let warm = repeated.filter(|starts| starts.is_warm_up());
+    let skip = warm.max_by(|a, b| a.settled_after.high.total_cmp(&b.settled_after.high));
+    if let Some(starts) = skip {
         out.push(insight(
-            format!("start measuring after {settled} of load"),
             format!(
-                "until then, the same work took {} times as long on CPU {cpu}",
-                show::digits(ratio)
+                "start measuring after {} of load",
+                show::time(starts.settled_after.high)
+            ),
+            format!(
+                "in {} starts, the first 5 ms took {} longer",
+                starts.starts,
+                percent(starts.slower.value)
             ),
             None,
+        ));
+    }
+    let seen_once = findings.cpus.iter().find(|c| {
+        let seen = c.fixed_work.as_ref().and_then(|f| f.warm_up.settled_after);
+        c.starts.is_none() && seen.is_some_and(|after| after > Nanos::ZERO)
+    });
+    if let Some(noise) = seen_once {
+        out.push(insight(
+            "see whether the CPUs warm up".to_owned(),
+            format!(
+                "the same work took longer at first on CPU {}, but that was one look",
+                noise.cpu
+            ),
+            Some("idlewave measure warmup".to_owned()),
         ));
     }
 }

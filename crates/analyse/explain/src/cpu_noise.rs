@@ -6,7 +6,8 @@ use idlewave_run::findings::{
 };
 use idlewave_run::tables::{Detours, Quanta};
 use idlewave_run::{DetourLoop, PhaseKind, RunReader};
-use idlewave_stats::{blocks, histogram, levels, periodicity, rates, warm_up};
+use idlewave_stats::warm_up::{self, Start};
+use idlewave_stats::{blocks, histogram, levels, periodicity, rates};
 use idlewave_units::{Cpu, Nanos};
 use std::collections::BTreeMap;
 
@@ -23,7 +24,10 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
         cpu,
         detours: None,
         fixed_work: None,
+        starts: None,
     };
+    let mut work = fixed_work(run)?;
+    let mut starts: BTreeMap<Cpu, Vec<Start>> = BTreeMap::new();
     for (index, phase) in run.manifest().phases.iter().enumerate() {
         let index = index as u32;
         match &phase.kind {
@@ -47,17 +51,10 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
                 }
             }
             PhaseKind::FixedWork { work_steps } => {
-                let mut found: BTreeMap<Cpu, (Vec<u64>, Vec<u64>)> = BTreeMap::new();
-                run.for_each::<Quanta>(|q| {
-                    if q.phase == index {
-                        let (ends, durations) = found.entry(q.cpu).or_default();
-                        ends.push(q.begin_ns.saturating_add(q.duration.get()));
-                        durations.push(q.duration.get());
-                    }
-                })?;
-                for (cpu, (ends, durations)) in found {
+                for (cpu, series) in work.remove(&index).unwrap_or_default() {
+                    starts.entry(cpu).or_default().extend(series.start());
                     cpus.entry(cpu).or_insert_with(|| entry(cpu)).fixed_work =
-                        fixed_work_findings(*work_steps, &ends, &durations);
+                        fixed_work_findings(*work_steps, &series.ends, &series.durations);
                 }
             }
             PhaseKind::Lockstep { .. }
@@ -65,7 +62,38 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
             | PhaseKind::Recorded { .. } => {}
         }
     }
+    for (cpu, starts) in starts {
+        if let Some(noise) = cpus.get_mut(&cpu) {
+            noise.starts = warm_up::repeated(&starts);
+        }
+    }
     Ok(cpus.into_values().collect())
+}
+
+/// Quanta of one phase on one CPU, in order of time.
+#[derive(Default)]
+struct Series {
+    ends: Vec<u64>,
+    durations: Vec<u64>,
+}
+
+impl Series {
+    fn start(&self) -> Option<Start> {
+        Start::of(&self.ends, &self.durations)
+    }
+}
+
+/// The quanta of every phase and CPU.
+fn fixed_work(run: &RunReader) -> Result<BTreeMap<u32, BTreeMap<Cpu, Series>>, ExplainError> {
+    let mut found: BTreeMap<u32, BTreeMap<Cpu, Series>> = BTreeMap::new();
+    run.for_each::<Quanta>(|q| {
+        let series = found.entry(q.phase).or_default().entry(q.cpu).or_default();
+        series
+            .ends
+            .push(q.begin_ns.saturating_add(q.duration.get()));
+        series.durations.push(q.duration.get());
+    })?;
+    Ok(found)
 }
 
 fn detour_findings(sheet: &DetourLoop, threshold: Nanos, detours: &[(u64, u64)]) -> DetourFindings {

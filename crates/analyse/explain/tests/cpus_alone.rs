@@ -26,14 +26,20 @@ const STRIKES: [(u64, u64); 4] = [
 ];
 
 fn run_of(kind: PhaseKind, write: impl FnOnce(&mut RunWriter)) -> Findings {
+    run_of_all(vec![kind], write)
+}
+
+fn run_of_all(kinds: Vec<PhaseKind>, write: impl FnOnce(&mut RunWriter)) -> Findings {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     let mut manifest = empty_manifest();
-    manifest.phases.push(Phase {
-        kind,
-        begin_ns: BEGIN - 1_000_000,
-        end_ns: END + 4_000_000,
-    });
+    for kind in kinds {
+        manifest.phases.push(Phase {
+            kind,
+            begin_ns: BEGIN - 1_000_000,
+            end_ns: END + 4_000_000,
+        });
+    }
     let mut out = RunWriter::create(&path, manifest).unwrap();
     let mut tasks = Tasks::default();
     for (pid, name, kind) in [
@@ -138,4 +144,41 @@ fn what_interrupts_fixed_work_has_a_name() {
     assert_eq!(daemon(&findings), (TAKEN, Some(3), "3".to_owned()));
     let unexplained = findings.sources.iter().find(|s| s.name == "unexplained");
     assert_eq!(unexplained.map(|s| s.stolen), Some(Nanos::ZERO));
+}
+
+/// Eight starts of 200 ms, the first 30 ms of each a fifth slower; of seven only one is.
+#[test]
+fn a_warm_up_is_one_if_it_repeats() {
+    let found = |slow: std::ops::Range<u32>| {
+        let kinds = vec![PhaseKind::FixedWork { work_steps: 1 }; 8];
+        let findings = run_of_all(kinds, |out| {
+            let mut quanta = Quanta::default();
+            for phase in 0..8 {
+                let (mut at, end) = (0, 200_000_000);
+                while at < end {
+                    let slower = slow.contains(&phase) && at < 30_000_000;
+                    let usual = 100_000 + at * 7_919 % 997;
+                    let duration = if slower { usual * 6 / 5 } else { usual };
+                    quanta.push(Quantum {
+                        phase,
+                        cpu: CPU,
+                        begin_ns: BEGIN + u64::from(phase) * 1_000_000_000 + at,
+                        duration: Nanos::from_nanos(duration),
+                    });
+                    at += duration;
+                }
+            }
+            out.write_table(&quanta).unwrap();
+        });
+        findings.cpus[0].starts.clone().expect("eight starts")
+    };
+    let all = found(0..8);
+    assert!(
+        all.is_warm_up() && (all.starts, all.settled) == (8, 8),
+        "{all:?}"
+    );
+    assert!((all.slower.value - 0.2).abs() < 0.01, "{all:?}");
+    assert!((25e6..=35e6).contains(&all.settled_after.high), "{all:?}");
+    let one = found(3..4);
+    assert!(!one.is_warm_up() && one.settled == 1, "{one:?}");
 }

@@ -5,11 +5,11 @@ use crate::number::plain;
 use idlewave_explain::catalog::LONG_CALLS;
 use idlewave_run::findings::{
     Advice, Curve, CurvePoint, Estimate, Findings, Gain, GainOf, LockstepFindings, Prediction,
-    SourceFinding, Topology, WarmUp, WhatIf,
+    Repeated, SourceFinding, Topology, WarmUp, WhatIf,
 };
 use idlewave_run::{Manifest, RunState, SourceKind};
-use idlewave_units::Nanos;
 use idlewave_units::show::{self, count, percent};
+use idlewave_units::{Cpu, Nanos};
 use idlewave_units::{counted, grouped, named};
 
 /// Rank counts that the tables show, if the prediction has them or ones near them.
@@ -84,6 +84,15 @@ pub(crate) fn warm_up(found: &WarmUp) -> String {
         None => "never settled".to_owned(),
         Some(Nanos::ZERO) => "none".to_owned(),
         Some(after) => format!("{after} {}", show::factor(found.ratio)),
+    }
+}
+
+/// What to make of several starts of a CPU.
+pub(crate) fn warm_up_sentence(cpu: Cpu, found: &Repeated) -> String {
+    let skip = Nanos::from_nanos(found.settled_after.high as u64);
+    match found.is_warm_up() {
+        false => format!("CPU {cpu}: no warm-up that repeats"),
+        true => format!("CPU {cpu}: leave out the first {skip} of a measurement"),
     }
 }
 

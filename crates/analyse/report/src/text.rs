@@ -42,6 +42,7 @@ pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color
     let measured = manifest.simulated.is_none();
     program::headline(&mut screen, manifest, findings);
     if of_cpus {
+        cpus::starts(&mut screen, &findings.cpus);
         cpus::measured(&mut screen, &findings.cpus);
     } else {
         if (!recorded && measured) || !findings.cpus.is_empty() {

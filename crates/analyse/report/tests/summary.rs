@@ -277,7 +277,12 @@ fn a_measurement_of_cpus_is_shown_without_what_it_never_has() {
     findings.cpus = studied.cpus;
     findings.sources = studied.sources;
     let text = render_text(&manifest, &findings, 80, false);
-    for heading in ["DETOURS of ", "THE SAME WORK again", "WHO TAKES TIME"] {
+    for heading in [
+        "WARM-UP in 10 starts",
+        "DETOURS of ",
+        "THE SAME WORK again",
+        "WHO TAKES TIME",
+    ] {
         assert!(text.contains(heading), "{heading}: {text}");
     }
     let steps = findings.cpus[0].fixed_work.as_ref().unwrap().work_steps;

@@ -370,3 +370,22 @@ fn interrupted_fixed_work_is_explained_as_far_as_it_went() {
     assert_eq!(found["header"]["measured"]["state"], "incomplete");
     assert!(found["cpus"][0]["fixed_work"]["count"].as_u64() > Some(0));
 }
+
+#[test]
+fn several_starts_after_idleness_are_compared() {
+    // On a busy machine, a short start has too few windows for a verdict.
+    for duration in ["150ms", "1s", "8s"] {
+        let words = format!("warmup --starts 6 --idle 20ms --no-trace --duration {duration}");
+        let (found, left) = of_cpus(&words, None);
+        assert_eq!(left, 0);
+        let starts = &found["cpus"][0]["starts"];
+        if starts.is_null() {
+            println!("{duration}: {}", found["cpus"]);
+            continue;
+        }
+        assert_eq!(starts["starts"], 6);
+        assert!(starts["slower"]["low"].as_f64() <= starts["slower"]["high"].as_f64());
+        return;
+    }
+    panic!("no start is long enough");
+}

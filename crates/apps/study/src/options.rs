@@ -2,6 +2,7 @@
 
 use idlewave_pipeline::Effort;
 use idlewave_session::SessionError;
+use idlewave_stats::warm_up;
 use idlewave_units::{Bytes, CpuSet, Nanos, ParseNanosError};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -12,6 +13,9 @@ const DURATION: [Nanos; 2] = [Nanos::from_secs(2), Nanos::from_secs(3_600)];
 /// The minimum and maximum time of a quantum, and its steps.
 const QUANTUM: [Nanos; 2] = [Nanos::from_micros(1), Nanos::from_secs(1)];
 const STEPS: RangeInclusive<u64> = 1_000..=10_000_000_000;
+/// Starts of a measurement of the warm-up, and the idleness before each.
+const STARTS: RangeInclusive<u32> = warm_up::STARTS_NEEDED as u32..=1_000;
+const REST: [Nanos; 2] = [Nanos::from_millis(10), Nanos::from_secs(600)];
 /// The minimum and maximum computation of one iteration.
 const WORK: [Nanos; 2] = [Nanos::from_micros(2), Nanos::from_secs(1)];
 /// The most ranks; more do not belong on one node.
@@ -97,6 +101,16 @@ pub enum CpuMeasurement {
         /// Quanta per CPU; `None` for as many as fit into the duration.
         runs: Option<u64>,
     },
+    /// Whether the same work takes longer after the CPUs were idle. The duration is that of one
+    /// start.
+    WarmUp {
+        /// The work.
+        work: Work,
+        /// Number of starts.
+        starts: u32,
+        /// Idleness before each.
+        rest: Nanos,
+    },
 }
 
 /// Options of a measurement of every CPU by itself.
@@ -132,38 +146,55 @@ impl CpuOptions {
             [Nanos::from_millis(100), Self::LONGEST],
             "3s",
         )?;
-        if let CpuMeasurement::FixedWork { work, runs } = self.what {
-            match work {
-                Work::Time(time) if !(QUANTUM[0]..=QUANTUM[1]).contains(&time) => {
-                    return refused(
-                        format!("--work {time}"),
-                        "not a time that a quantum can take",
-                        format!(
-                            "give a time from {} to {}, or steps",
-                            QUANTUM[0], QUANTUM[1]
-                        ),
-                    );
+        match self.what {
+            CpuMeasurement::Detours => {}
+            CpuMeasurement::FixedWork { work, runs } => {
+                work.check()?;
+                if runs == Some(0) {
+                    let next = "give at least 1, as in --runs 100000".to_owned();
+                    return refused("--runs 0".to_owned(), "there would be no result", next);
                 }
-                Work::Steps(steps) if !STEPS.contains(&steps) => {
-                    return refused(
-                        format!("--work {steps}"),
-                        "not a number of steps for a quantum",
-                        format!(
-                            "give {} to {}, or a time, as in 20us",
-                            STEPS.start(),
-                            STEPS.end()
-                        ),
-                    );
-                }
-                _ => {}
             }
-            if runs == Some(0) {
-                let next = "give at least 1, as in --runs 100000".to_owned();
-                return refused("--runs 0".to_owned(), "there would be no result", next);
+            CpuMeasurement::WarmUp { work, starts, rest } => {
+                work.check()?;
+                if !STARTS.contains(&starts) {
+                    let reason = "not a number of starts that tells something";
+                    let next = format!("give {} to {}", STARTS.start(), STARTS.end());
+                    return refused(format!("--starts {starts}"), reason, next);
+                }
+                if !(REST[0]..=REST[1]).contains(&rest) {
+                    let next = format!("give a time from {} to {}", REST[0], REST[1]);
+                    return refused(format!("--idle {rest}"), "not possible", next);
+                }
             }
         }
         check_size(self.max_size)?;
         check_cpus(self.cpus.as_ref())
+    }
+}
+
+impl Work {
+    fn check(self) -> Result<(), SessionError> {
+        match self {
+            Self::Time(time) if !(QUANTUM[0]..=QUANTUM[1]).contains(&time) => refused(
+                format!("--work {time}"),
+                "not a time that a quantum can take",
+                format!(
+                    "give a time from {} to {}, or steps",
+                    QUANTUM[0], QUANTUM[1]
+                ),
+            ),
+            Self::Steps(steps) if !STEPS.contains(&steps) => refused(
+                format!("--work {steps}"),
+                "not a number of steps for a quantum",
+                format!(
+                    "give {} to {}, or a time, as in 20us",
+                    STEPS.start(),
+                    STEPS.end()
+                ),
+            ),
+            _ => Ok(()),
+        }
     }
 }
 

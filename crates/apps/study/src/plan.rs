@@ -27,6 +27,8 @@ pub enum Part {
     },
     /// A lockstep run of all ranks.
     Lockstep(Coupling),
+    /// Nothing: the CPUs become idle.
+    Rest,
 }
 
 /// What to measure, in which order.
@@ -101,14 +103,24 @@ impl Plan {
     /// As for [`Plan::of`].
     pub fn of_cpus(options: &CpuOptions, allowed: &CpuSet) -> Result<Self, SessionError> {
         options.check()?;
-        let (part, quantum) = match options.what {
-            CpuMeasurement::Detours => (Part::Detours, Work::Time(Nanos::ZERO)),
-            CpuMeasurement::FixedWork { work, runs } => (Part::FixedWork { runs }, work),
+        let duration = options.duration.to_duration();
+        let (parts, quantum) = match options.what {
+            CpuMeasurement::Detours => (vec![(Part::Detours, duration)], Work::Time(Nanos::ZERO)),
+            CpuMeasurement::FixedWork { work, runs } => {
+                (vec![(Part::FixedWork { runs }, duration)], work)
+            }
+            CpuMeasurement::WarmUp { work, starts, rest } => {
+                let start = [
+                    (Part::Rest, rest.to_duration()),
+                    (Part::FixedWork { runs: None }, duration),
+                ];
+                (start.repeat(starts as usize), work)
+            }
         };
         Ok(Self {
             cpus: chosen(options.cpus.as_ref(), allowed)?,
             rank_cpus: Vec::new(),
-            parts: vec![(part, options.duration.to_duration())],
+            parts,
             work: Nanos::ZERO,
             quantum,
             max_iterations: 0,
@@ -118,7 +130,8 @@ impl Plan {
 
     /// Whether any part works, so that the speed of the CPU matters.
     pub fn works(&self) -> bool {
-        self.parts.iter().any(|part| part.0 != Part::Detours)
+        let works = |part: &Part| !matches!(part, Part::Detours | Part::Rest);
+        self.parts.iter().any(|(part, _)| works(part))
     }
 
     /// The time that all parts take, if a fixed work quantum takes `quantum`.

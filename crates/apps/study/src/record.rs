@@ -114,6 +114,7 @@ pub fn measure_cpus(
         name: match options.what {
             CpuMeasurement::Detours => "idlewave measure detour",
             CpuMeasurement::FixedWork { .. } => "idlewave measure fwq",
+            CpuMeasurement::WarmUp { .. } => "idlewave measure warmup",
         },
         path,
         kept: scratch.is_none(),

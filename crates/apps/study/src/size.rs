@@ -29,7 +29,7 @@ impl Size {
         let fit = |duration: Duration, one: Nanos| duration.as_nanos() as u64 / one.get().max(1);
         let rows = plan.parts.iter().map(|&(part, duration)| match part {
             // Detours are few.
-            Part::Detours => 0,
+            Part::Detours | Part::Rest => 0,
             Part::FixedWork { .. } => fit(part.takes(duration, quantum), quantum) * cpus * QUANTUM,
             Part::Lockstep(_) => {
                 let steps = fit(duration, plan.work).min(plan.max_iterations);

@@ -10,7 +10,7 @@ mod program;
 
 // Results of estimators are stored as they are: these types are part of the schema.
 pub use idlewave_stats::estimate::{Estimate, Periodicity};
-pub use idlewave_stats::warm_up::WarmUp;
+pub use idlewave_stats::warm_up::{Repeated, WarmUp};
 pub use jitter::*;
 pub use program::*;
 
@@ -65,8 +65,11 @@ pub struct CpuNoise {
     pub cpu: Cpu,
     /// What the detour loop saw; `None` if it did not run.
     pub detours: Option<DetourFindings>,
-    /// What the fixed work quantum showed; `None` if it did not run.
+    /// What the fixed work quantum showed; `None` if it did not run. Of several starts, the last.
     pub fixed_work: Option<FixedWorkFindings>,
+    /// What several starts of it after idleness have in common; `None` if there were not several.
+    #[serde(default)]
+    pub starts: Option<Repeated>,
 }
 
 /// What the detour loop saw on one CPU.

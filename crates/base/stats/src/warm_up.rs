@@ -13,7 +13,13 @@
 //!
 //! Reference: the same idea as removing the transient of a simulation output; see Law, *Simulation
 //! Modeling and Analysis*, section 9.5.1.
+//!
+//! One start tells little. Of several, each after idleness, the effect is the median over the
+//! starts of the first window over the median window of the same start's second half, minus 1, with
+//! the 95 % interval of order statistics (paired: whatever slows a whole start down cancels).
 
+use crate::estimate::Estimate;
+use crate::quantiles;
 use crate::windows::{Window, windows};
 use idlewave_units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -88,6 +94,83 @@ pub fn verdict(ends: &[u64], durations: &[u64]) -> WarmUp {
     }
 }
 
+/// Fewer starts allow no 95 % interval of a median.
+pub const STARTS_NEEDED: usize = 6;
+/// Ratios are kept as whole parts of this.
+const PARTS: f64 = 1e9;
+
+/// One start after idleness.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Start {
+    /// First window over the median window of the second half.
+    early: f64,
+    /// Time until it settled; 0 if it was steady from the start; `None` if it never did.
+    settled_after: Option<Nanos>,
+}
+
+impl Start {
+    /// A start from its `durations` and the times at which they ended; `None` if it is too short for
+    /// a verdict (100 ms).
+    pub fn of(ends: &[u64], durations: &[u64]) -> Option<Self> {
+        let windows = windows(ends, durations);
+        if windows.len() < WINDOWS_NEEDED {
+            return None;
+        }
+        let late = windows[windows.len() / 2..].iter();
+        let late: Vec<u64> = late.map(|w| w.median).collect();
+        Some(Self {
+            early: windows[0].median as f64 / quantiles::median(&late).value,
+            settled_after: verdict(ends, durations).settled_after,
+        })
+    }
+}
+
+/// What several starts have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Repeated {
+    /// Starts.
+    pub starts: u64,
+    /// By how much the first window is slower than the second half, minus 1.
+    pub slower: Estimate,
+    /// Starts with a warm-up that ended.
+    pub settled: u64,
+    /// Time until a start settled, nanoseconds; a start that never did counts as the longest.
+    pub settled_after: Estimate,
+}
+
+impl Repeated {
+    /// Whether the beginning is slower by more than chance allows, and by so much that most starts
+    /// have a warm-up of their own.
+    pub fn is_warm_up(&self) -> bool {
+        self.slower.low > 0.0 && self.settled_after.value > 0.0
+    }
+}
+
+/// What these starts have in common; `None` for fewer than [`STARTS_NEEDED`].
+pub fn repeated(starts: &[Start]) -> Option<Repeated> {
+    if starts.len() < STARTS_NEEDED {
+        return None;
+    }
+    let early: Vec<u64> = starts.iter().map(|s| (s.early * PARTS) as u64).collect();
+    let minus_1 = |parts: f64| parts / PARTS - 1.0;
+    let early = quantiles::median(&early);
+    let longest = starts.iter().filter_map(|s| s.settled_after).max();
+    let after = |s: &Start| s.settled_after.or(longest).unwrap_or(Nanos::ZERO).get();
+    let after: Vec<u64> = starts.iter().map(after).collect();
+    let settled = |s: &&Start| s.settled_after.is_some_and(|t| t > Nanos::ZERO);
+    Some(Repeated {
+        starts: starts.len() as u64,
+        slower: Estimate {
+            value: minus_1(early.value),
+            low: minus_1(early.low),
+            high: minus_1(early.high),
+            ..early
+        },
+        settled: starts.iter().filter(settled).count() as u64,
+        settled_after: quantiles::median(&after),
+    })
+}
+
 /// Number of windows in the prefix that is most clearly outside; 0 unless it has two such windows.
 fn beginning(windows: &[Window], outside: impl Fn(&Window) -> bool) -> usize {
     let (mut sum, mut best) = (0_i64, (1_i64, 0));
@@ -106,7 +189,15 @@ mod tests {
     use crate::testing::Random;
 
     fn series(span_ms: u64, quantum: impl Fn(f64, &mut Random) -> f64) -> (Vec<u64>, Vec<u64>) {
-        let mut random = Random::new(1);
+        seeded(1, span_ms, quantum)
+    }
+
+    fn seeded(
+        seed: u64,
+        span_ms: u64,
+        quantum: impl Fn(f64, &mut Random) -> f64,
+    ) -> (Vec<u64>, Vec<u64>) {
+        let mut random = Random::new(seed);
         let (mut ends, mut durations) = (Vec::new(), Vec::new());
         let begin = 77_000_000_000;
         let mut now = begin;
@@ -164,6 +255,69 @@ mod tests {
         let got = verdict(&ends, &durations);
         assert_eq!(got.settled_after, None);
         assert!(got.ratio < 0.9, "{got:?}");
+    }
+
+    /// Ten starts of 300 ms, each at a speed of its own, slower by `slower` for `ms`.
+    fn ten_starts(seed: u64, slower: f64, ms: f64) -> Repeated {
+        let starts: Vec<Start> = (0..10)
+            .map(|start| {
+                let speed = 10_000.0 * (1.0 + 0.1 * f64::from(start % 4));
+                let seed = seed * 10 + start as u64;
+                let (ends, durations) = seeded(seed, 300, |t, noise| {
+                    let factor = if t < 1e-3 * ms { 1.0 + slower } else { 1.0 };
+                    speed * factor * (1.0 + 0.02 * noise.normal())
+                });
+                Start::of(&ends, &durations).expect("long enough")
+            })
+            .collect();
+        repeated(&starts).expect("enough starts")
+    }
+
+    #[test]
+    fn a_slow_beginning_of_every_start_is_found_with_its_length() {
+        let found = ten_starts(1, 0.2, 40.0);
+        assert!(found.is_warm_up() && found.settled == 10, "{found:?}");
+        assert!((found.slower.value - 0.2).abs() < 0.005, "{found:?}");
+        let after = found.settled_after.value * 1e-6;
+        assert!((after - 40.0).abs() <= 5.0, "{found:?}");
+        let short = vec![
+            Start {
+                early: 2.0,
+                settled_after: None
+            };
+            STARTS_NEEDED - 1
+        ];
+        assert_eq!(repeated(&short), None);
+    }
+
+    /// The interval of a median of ten excludes its value in 2.1 % of the cases, half of them above.
+    #[test]
+    fn steady_starts_are_hardly_ever_called_warm_ups() {
+        let wrong = (0..200).filter(|seed| ten_starts(*seed, 0.0, 0.0).is_warm_up());
+        assert!(wrong.count() <= 7);
+    }
+
+    #[test]
+    fn one_slow_start_of_ten_is_no_warm_up() {
+        let start = |early| Start {
+            early,
+            settled_after: Some(Nanos::from_millis(50)),
+        };
+        let mut starts = vec![
+            start(0.999),
+            start(1.001),
+            start(0.998),
+            start(1.002),
+            start(1.0),
+        ];
+        starts.extend([
+            start(1.7),
+            start(0.997),
+            start(1.001),
+            start(0.999),
+            start(1.0),
+        ]);
+        assert!(!repeated(&starts).expect("enough").is_warm_up());
     }
 
     #[test]

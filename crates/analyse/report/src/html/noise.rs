@@ -43,6 +43,21 @@ pub(super) fn section(findings: &Findings) -> String {
         ));
         body.push_str(&table("sortable scroll", &header, &rows));
     }
+    for (cpu, starts) in findings
+        .cpus
+        .iter()
+        .filter_map(|c| Some((c.cpu, c.starts.as_ref()?)))
+    {
+        let slower = &starts.slower;
+        let said = format!(
+            "{}: in {} starts after idleness, the first 5 ms were {} slower (95 %: {}).",
+            facts::warm_up_sentence(cpu, starts),
+            starts.starts,
+            percent(slower.value),
+            show::percent_range(slower.low, slower.high),
+        );
+        body.push_str(&caption(&said));
+    }
     let detours = findings.cpus.iter().any(|c| c.detours.is_some());
     let work = findings.cpus.iter().any(|c| c.fixed_work.is_some());
     let steps = findings.lockstep.iter().any(|l| !l.histogram.is_empty());

@@ -4,8 +4,8 @@ use super::machine::{CULPRIT, Machine, Step, TALK_NS, WORK_NS, What};
 use idlewave_run::findings::{
     Advice, ChargedFinding, CpuNoise, Curve, CurvePoint, DetourFindings, Estimate, Findings,
     FixedWorkFindings, Gain, GainOf, GranularityCurve, LateFinding, LatePartFinding, LengthClass,
-    LockstepFindings, Periodicity, Prediction, PredictionCheck, SourceFinding, SpeedLevel,
-    Topology, WarmUp, WhatIf,
+    LockstepFindings, Periodicity, Prediction, PredictionCheck, Repeated, SourceFinding,
+    SpeedLevel, Topology, WarmUp, WhatIf,
 };
 use idlewave_run::{
     Contamination, Ledger, Manifest, NoiseProfile, SourceKind, TraceCost, TraceMode, TraceSheet,
@@ -295,6 +295,12 @@ fn cpu_noise(machine: &Machine, cpu: usize) -> CpuNoise {
                 share: 0.9,
                 power: 7.5,
             }],
+        }),
+        starts: (cpu == 1).then(|| Repeated {
+            starts: 10,
+            slower: estimate(0.4, 10),
+            settled: 9,
+            settled_after: estimate(31e6, 10),
         }),
         fixed_work: Some(FixedWorkFindings {
             work_steps: 12_345,

@@ -2,9 +2,9 @@
 
 use crate::facts;
 use crate::screen::{Screen, Style};
-use idlewave_run::findings::{CpuNoise, DetourFindings, Estimate, FixedWorkFindings};
+use idlewave_run::findings::{CpuNoise, DetourFindings, Estimate, FixedWorkFindings, Repeated};
 use idlewave_units::show::{self, count, count_f64, percent, percent_range};
-use idlewave_units::{Nanos, grouped};
+use idlewave_units::{Cpu, Nanos, grouped};
 
 /// Lower edges of the lengths whose rates are shown; they are edges of the classes.
 const RATES_FROM: [Nanos; 3] = [
@@ -53,7 +53,9 @@ pub(super) fn measured(screen: &mut Screen, cpus: &[CpuNoise]) {
         "quanta",
     ];
     screen.table(&header, &rows);
-    for (cpu, found) in works {
+    // Several starts say more than one.
+    let one = works.iter().filter(|(cpu, _)| cpu.starts.is_none());
+    for (cpu, found) in one {
         match found.warm_up.settled_after {
             Some(Nanos::ZERO) => {}
             _ => {
@@ -71,6 +73,46 @@ pub(super) fn measured(screen: &mut Screen, cpus: &[CpuNoise]) {
         "  ",
         &format!("the same work on another machine: idlewave measure fwq --work {steps}"),
     );
+}
+
+/// What several starts have in common.
+pub(super) fn starts(screen: &mut Screen, cpus: &[CpuNoise]) {
+    let all = cpus
+        .iter()
+        .filter_map(|c| Some((c.cpu, c.starts.as_ref()?)));
+    let all: Vec<(Cpu, &Repeated)> = all.collect();
+    let Some((_, first)) = all.first() else {
+        return;
+    };
+    screen.line(
+        Style::Heading,
+        &format!("WARM-UP in {} starts after idleness", first.starts),
+    );
+    let rows: Vec<Vec<String>> = all.iter().map(|(cpu, found)| start(*cpu, found)).collect();
+    let header = [
+        "CPU",
+        "first 5 ms slower",
+        "(95 %)",
+        "settled after",
+        "(95 %)",
+        "with a warm-up",
+    ];
+    screen.table(&header, &rows);
+    for (cpu, found) in &all {
+        screen.wrap(Style::Plain, "  ", &facts::warm_up_sentence(*cpu, found));
+    }
+}
+
+fn start(cpu: Cpu, found: &Repeated) -> Vec<String> {
+    let (slower, after) = (&found.slower, &found.settled_after);
+    vec![
+        cpu.to_string(),
+        percent(slower.value),
+        percent_range(slower.low, slower.high),
+        show::time(after.value),
+        format!("{} to {}", show::time(after.low), show::time(after.high)),
+        format!("{} of {}", found.settled, found.starts),
+    ]
 }
 
 fn detours(noise: &CpuNoise, found: &DetourFindings) -> Vec<String> {

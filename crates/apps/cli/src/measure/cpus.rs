@@ -36,10 +36,26 @@ pub struct FwqArgs {
     runs: Option<u64>,
 }
 
+#[derive(Debug, Args)]
+pub struct WarmUpArgs {
+    #[command(flatten)]
+    cpus: CpusArgs,
+    /// Work of a quantum: a time, or a number of steps
+    #[arg(long, default_value = "20us", value_name = "TIME|STEPS")]
+    work: Work,
+    /// Number of starts, from 6 to 1000
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    starts: u32,
+    /// Idleness before each start, from 10ms to 10min
+    #[arg(long, default_value = "2s", value_name = "TIME")]
+    idle: Nanos,
+}
+
 /// What measurements of the CPUs of this node have in common.
 #[derive(Debug, Args)]
 struct CpusArgs {
-    /// Time to measure, from 100ms to 60min [default: 3s; with --runs as long as they take]
+    /// Time to measure, from 100ms to 60min [default: 3s; with --runs as long as they take; of warmup,
+    /// each start: 500ms]
     #[arg(long, value_name = "TIME")]
     duration: Option<Nanos>,
     #[command(flatten)]
@@ -78,6 +94,18 @@ impl FwqArgs {
         let usual = runs.map_or(USUAL, |_| CpuOptions::LONGEST);
         let what = CpuMeasurement::FixedWork { work, runs };
         self.cpus.run(what, usual, stop)
+    }
+}
+
+impl WarmUpArgs {
+    /// Runs the command.
+    pub fn run(self, stop: &Stop) -> Result<(), Failure> {
+        let what = CpuMeasurement::WarmUp {
+            work: self.work,
+            starts: self.starts,
+            rest: self.idle,
+        };
+        self.cpus.run(what, Nanos::from_millis(500), stop)
     }
 }
 

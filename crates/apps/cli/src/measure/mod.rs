@@ -8,7 +8,7 @@ use crate::json::Begun;
 use crate::output::print;
 use crate::progress::Bars;
 use clap::{Args, Subcommand, ValueEnum};
-use cpus::{DetourArgs, FwqArgs};
+use cpus::{DetourArgs, FwqArgs, WarmUpArgs};
 use idlewave_fabric::netctx::device::Attachment;
 use idlewave_measure::{
     Benchmark, Class, FabricChoice, Halo, MeasureError, MeasureOptions, Scaling, What, measure,
@@ -34,7 +34,8 @@ Examples:
   idlewave measure halo --cells 64 --steps 100 --dims 3
   idlewave measure pingpong --ranks 2 --json
   idlewave measure detour --duration 1min -o detours
-  idlewave measure fwq --work 100000 --runs 100000")]
+  idlewave measure fwq --work 100000 --runs 100000
+  idlewave measure warmup --starts 20 --idle 5s")]
 pub struct MeasureArgs {
     #[command(subcommand)]
     what: Measurement,
@@ -49,6 +50,9 @@ enum Measurement {
     Detour(DetourArgs),
     /// How long the same work takes on every CPU of this node, again and again
     Fwq(FwqArgs),
+    /// Whether the same work takes longer after the CPUs were idle, and for how long
+    #[command(name = "warmup")]
+    WarmUp(WarmUpArgs),
 }
 
 /// What ranks measure together.
@@ -365,6 +369,7 @@ pub fn run_measure(args: MeasureArgs, stop: &Stop) -> Result<(), Failure> {
         Measurement::OfRanks(what) => run_ranks(what, stop),
         Measurement::Detour(args) => args.run(stop),
         Measurement::Fwq(args) => args.run(stop),
+        Measurement::WarmUp(args) => args.run(stop),
     }
 }
 

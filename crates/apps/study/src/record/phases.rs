@@ -8,7 +8,7 @@ use idlewave_session::{Current, Recording};
 use idlewave_units::{Bytes, Cpu, Nanos};
 use idlewave_workloads::{detour, fixed_work, lockstep};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The data that all parts need.
 pub struct Phases<'a> {
@@ -37,6 +37,7 @@ impl Phases<'_> {
                 Part::Detours => self.detours(recording, duration)?,
                 Part::FixedWork { runs } => self.fixed_work(recording, duration, runs)?,
                 Part::Lockstep(coupling) => self.lockstep(recording, duration, coupling)?,
+                Part::Rest => rest(recording, duration),
             }
         }
         Ok(())
@@ -210,5 +211,18 @@ impl Phases<'_> {
             "use fewer ranks",
         );
         recording.phase_ended()
+    }
+}
+
+/// Leaves the CPUs alone.
+fn rest(recording: &mut Recording<'_>, duration: Duration) {
+    const LOOK: Duration = Duration::from_millis(100);
+    recording.part("leaving the CPUs idle", Current::default());
+    let begun = Instant::now();
+    while let Some(left) = duration.checked_sub(begun.elapsed()) {
+        if recording.is_over() {
+            break;
+        }
+        std::thread::sleep(left.min(LOOK));
     }
 }
