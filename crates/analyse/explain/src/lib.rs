@@ -35,6 +35,7 @@ pub mod views;
 pub mod watch;
 mod watched;
 
+pub use cpu_noise::detour_findings;
 pub use crowd::Crowd;
 pub use error::ExplainError;
 pub use explain::{Explanation, ProgramTables, explain};

@@ -3,8 +3,9 @@
 use crate::load::{self, NodeLoad};
 use crate::{MeasureError, MeasureOptions, What};
 use idlewave_clock::{Calibration, Counter, with_source};
+use idlewave_explain::detour_findings;
 use idlewave_run::RunError;
-use idlewave_run::findings::{Estimate, WarmUp};
+use idlewave_run::findings::{DetourFindings, Estimate, WarmUp};
 use idlewave_run::spill::{Block, RecordKind};
 use idlewave_session::{Progress, SessionError, Stop};
 use idlewave_stats::{quantiles, warm_up};
@@ -41,6 +42,8 @@ pub struct CpuFindings {
     /// Detours: share of the time that they took. Quanta: mean over the 1st percentile, minus 1;
     /// `None` without any.
     pub noise: Option<f64>,
+    /// Detours: rate, share, lengths and periods, as `study` finds them.
+    pub detours: Option<DetourFindings>,
     /// Quanta: how long the CPU took to settle; earlier quanta are omitted.
     pub warm_up: Option<WarmUp>,
 }
@@ -122,8 +125,7 @@ pub fn measure(
         progress,
     };
     let detours = options.what == What::Detour;
-    // The share of the time stolen on each CPU, as the loop itself accounts for it.
-    let mut stolen = BTreeMap::new();
+    let mut loops = BTreeMap::new();
     let mut threshold = None;
     if detours {
         progress.part("watching for detours on all CPUs");
@@ -135,10 +137,11 @@ pub fn measure(
         };
         let outcome = detour::run(&params, readings, &mut calibration, &halt, &mut kept)?;
         threshold = Some(outcome.threshold);
-        for l in &outcome.loops {
-            kept.by_cpu.entry(l.cpu).or_default().not_kept += l.not_kept;
-            let watched = (l.end_ns.saturating_sub(l.begin_ns)).saturating_sub(l.recording.get());
-            stolen.insert(l.cpu, l.stolen.as_f64() / (watched as f64).max(1.0));
+        for mut seen in outcome.loops {
+            let records = kept.by_cpu.entry(seen.cpu).or_default();
+            records.not_kept += seen.not_kept;
+            seen.not_kept = records.not_kept;
+            loops.insert(seen.cpu, (seen, outcome.threshold));
         }
     } else {
         progress.part("timing the fixed work quantum on all CPUs");
@@ -160,8 +163,15 @@ pub fn measure(
     }
     let contamination = meter.finish();
     let findings = kept.by_cpu.iter().map(|(&cpu, records)| {
-        let share = stolen.get(&cpu).copied();
-        of_cpu(cpu, records, share, &calibration)
+        let detours = loops.get(&cpu).map(|(seen, threshold)| {
+            let ns = |&(begin, length): &(u64, u64)| {
+                let length = calibration.length_ns(length).round();
+                (calibration.to_ns(begin), length as u64)
+            };
+            let found: Vec<(u64, u64)> = records.kept.iter().map(ns).collect();
+            detour_findings(seen, *threshold, &found)
+        });
+        of_cpu(cpu, records, detours, &calibration)
     });
     let found = LocalOutcome {
         method: if detours { "detour" } else { "fwq" }.to_owned(),
@@ -179,14 +189,14 @@ pub fn measure(
 fn of_cpu(
     cpu: Cpu,
     records: &Records,
-    stolen: Option<f64>,
+    detours: Option<DetourFindings>,
     calibration: &Calibration,
 ) -> CpuFindings {
     // For detours, the length is that of a gap in counts, too: see `Gap`.
     debug_assert_eq!(size_of::<Gap>(), 16);
     let ns = |counts: u64| calibration.length_ns(counts).round() as u64;
     let mut lengths: Vec<u64> = records.kept.iter().map(|r| ns(r.1)).collect();
-    let warm_up = stolen.is_none().then(|| {
+    let warm_up = detours.is_none().then(|| {
         let end = |r: &(u64, u64)| calibration.to_ns(r.0.saturating_add(r.1));
         let ends: Vec<u64> = records.kept.iter().map(end).collect();
         let verdict = warm_up::verdict(&ends, &lengths);
@@ -213,7 +223,11 @@ fn of_cpu(
         median: quantile(0.5),
         p99: quantile(0.99),
         longest: lengths.last().copied(),
-        noise: stolen.or_else(slow_down),
+        noise: match &detours {
+            Some(found) => Some(found.stolen.value),
+            None => slow_down(),
+        },
+        detours,
         warm_up,
     }
 }

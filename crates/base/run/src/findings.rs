@@ -122,6 +122,12 @@ pub struct LengthClass {
     pub per_second: f64,
     /// Share of all stolen time, 0..=1; 0 if nothing was stolen.
     pub share: f64,
+    /// Median length, nanoseconds; `None` without any.
+    #[serde(default)]
+    pub median: Option<Estimate>,
+    /// The strongest period of these detours; `None` if none is significant.
+    #[serde(default)]
+    pub period: Option<Periodicity>,
 }
 
 /// What the fixed work quantum showed on one CPU.
