@@ -196,4 +196,14 @@ fn what_is_computed_from_a_busy_run_says_so() {
             "{ended:?}"
         );
     }
+    let ended = run(idlewave()
+        .args(["fit", "run", "-o", "-"])
+        .current_dir(&directory));
+    ended.succeeded();
+    assert!(ended.stderr.contains("BUSY MACHINE"), "{ended:?}");
+    // Who has only the model can tell, too.
+    assert!(
+        ended.stdout.contains(", on a busy machine)\"\n"),
+        "{ended:?}"
+    );
 }
