@@ -7,14 +7,16 @@ use idlewave_run::findings::{
 use idlewave_run::tables::{Detours, Quanta};
 use idlewave_run::{DetourLoop, PhaseKind, RunReader};
 use idlewave_stats::warm_up::{self, Start};
-use idlewave_stats::{blocks, histogram, levels, periodicity, rates};
+use idlewave_stats::{blocks, histogram, levels, periodicity, quantiles, rates};
 use idlewave_units::{Cpu, Nanos};
 use std::collections::BTreeMap;
 
-/// Lower edges of the length classes, nanoseconds: two per decade from 1 us, the default threshold
-/// of the detour loop.
-const CLASS_EDGES: [u64; 9] = [
-    0, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000,
+/// Lower edges of the length classes, nanoseconds: three per decade, so that rates above round
+/// lengths can be compared with those of other tools. The first class begins at the threshold of the
+/// detour loop, 1 us by default.
+const CLASS_EDGES: [u64; 15] = [
+    0, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000,
+    5_000_000, 10_000_000, 20_000_000, 50_000_000,
 ];
 
 /// One entry per CPU that was measured, in order of CPU.
@@ -96,31 +98,12 @@ fn fixed_work(run: &RunReader) -> Result<BTreeMap<u32, BTreeMap<Cpu, Series>>, E
     Ok(found)
 }
 
+/// What one loop shows. `detours`: start on the clock of `sheet`, and length, in nanoseconds, in
+/// order of start.
 fn detour_findings(sheet: &DetourLoop, threshold: Nanos, detours: &[(u64, u64)]) -> DetourFindings {
     let wall = Nanos::from_nanos(sheet.end_ns.saturating_sub(sheet.begin_ns));
     let watched = wall.saturating_sub(sheet.recording);
     let count = detours.len() as u64 + sheet.not_kept;
-    let mut classes: Vec<LengthClass> = CLASS_EDGES
-        .iter()
-        .enumerate()
-        .map(|(i, &from)| LengthClass {
-            from: Nanos::from_nanos(from),
-            below: CLASS_EDGES.get(i + 1).map(|&b| Nanos::from_nanos(b)),
-            count: 0,
-            per_second: 0.0,
-            share: 0.0,
-        })
-        .collect();
-    let kept: u64 = detours.iter().map(|d| d.1).sum();
-    for &(_, length) in detours {
-        let class = &mut classes[CLASS_EDGES.partition_point(|&e| e <= length) - 1];
-        class.count += 1;
-        class.share += length as f64;
-    }
-    for class in &mut classes {
-        class.per_second = class.count as f64 / watched.as_secs_f64().max(1e-9);
-        class.share /= kept.max(1) as f64;
-    }
     let begins: Vec<u64> = detours.iter().map(|d| d.0).collect();
     DetourFindings {
         watched,
@@ -130,9 +113,37 @@ fn detour_findings(sheet: &DetourLoop, threshold: Nanos, detours: &[(u64, u64)])
         rate: rates::poisson(count, watched.as_secs_f64()),
         stolen: stolen(sheet, detours, watched),
         largest: detours.iter().map(|d| Nanos::from_nanos(d.1)).max(),
-        classes,
+        classes: classes(detours, watched),
         periods: periodicity::periods(&begins),
     }
+}
+
+/// The detours by length.
+fn classes(detours: &[(u64, u64)], watched: Nanos) -> Vec<LengthClass> {
+    let mut sorted: Vec<(Vec<u64>, Vec<u64>)> = vec![Default::default(); CLASS_EDGES.len()];
+    for &(begin, length) in detours {
+        let (begins, lengths) = &mut sorted[CLASS_EDGES.partition_point(|&e| e <= length) - 1];
+        begins.push(begin);
+        lengths.push(length);
+    }
+    let kept: u64 = detours.iter().map(|d| d.1).sum();
+    let edges = CLASS_EDGES.iter().enumerate();
+    let classes = edges
+        .zip(sorted)
+        .map(|((i, &from), (begins, mut lengths))| {
+            lengths.sort_unstable();
+            let median = quantiles::quantile_of_sorted(&lengths, 0.5);
+            LengthClass {
+                from: Nanos::from_nanos(from),
+                below: CLASS_EDGES.get(i + 1).map(|&b| Nanos::from_nanos(b)),
+                count: lengths.len() as u64,
+                per_second: lengths.len() as f64 / watched.as_secs_f64().max(1e-9),
+                share: lengths.iter().sum::<u64>() as f64 / kept.max(1) as f64,
+                median: (median.n > 0).then_some(median),
+                period: periodicity::periods(&begins).into_iter().next(),
+            }
+        });
+    classes.collect()
 }
 
 /// Stolen fraction over the whole time, with an interval over blocks of time.
@@ -220,4 +231,56 @@ fn fixed_work_findings(
         warm_up: warm_up::verdict(ends, durations),
         histogram: histogram::LogHistogram::of(durations.iter().copied()).non_empty(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rare_spinner_among_ticks_has_its_own_length_rate_share_and_period() {
+        // Ten seconds: a tick of 15 us every 4 ms, and 50 us every 99.9 ms.
+        let every = |period: u64, length: u64| {
+            let times = (0..10_000_000_000 / period).map(move |k| 1_000 + k * period);
+            times.map(move |time| (time, length))
+        };
+        let mut detours: Vec<(u64, u64)> = every(4_000_000, 15_000).collect();
+        detours.extend(every(99_900_000, 50_000).map(|(begin, length)| (begin + 700_000, length)));
+        detours.sort_unstable();
+        let sheet = DetourLoop {
+            cpu: Cpu::new(0),
+            begin_ns: 0,
+            end_ns: 10_000_000_000,
+            turns: 1,
+            turn_quanta: 1.0,
+            recording: Nanos::ZERO,
+            not_kept: 0,
+            stolen: Nanos::from_nanos(detours.iter().map(|d| d.1).sum()),
+            involuntary_switches: None,
+            moved: false,
+        };
+        let found = detour_findings(&sheet, Nanos::from_micros(1), &detours);
+        let at = |from| {
+            let mut classes = found.classes.iter();
+            classes
+                .find(|c| c.from == Nanos::from_micros(from))
+                .expect("a class")
+        };
+        let (ticks, spinner) = (at(10), at(50));
+        assert_eq!((ticks.count, spinner.count), (2_500, 100));
+        assert_eq!(spinner.per_second, 10.0);
+        assert!((spinner.share - 5.0 / 42.5).abs() < 1e-9, "{spinner:?}");
+        let is = |class: &LengthClass, length: f64, period: f64| {
+            let median = class.median.as_ref().expect("detours");
+            let comb = class.period.as_ref().expect("a period");
+            median.value == length && (comb.period.value / period - 1.0).abs() < 1e-4
+        };
+        assert!(is(spinner, 50_000.0, 99_900_000.0), "{spinner:?}");
+        assert!(is(ticks, 15_000.0, 4_000_000.0), "{ticks:?}");
+        let empty = at(20);
+        assert_eq!(
+            (empty.count, &empty.median, &empty.period),
+            (0, &None, &None)
+        );
+    }
 }

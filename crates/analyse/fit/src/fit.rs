@@ -95,7 +95,8 @@ pub fn fit_run(
              every rank."
         )
     };
-    let warnings: Vec<String> = events.crowds.iter().map(shared).collect();
+    let mut warnings = run.manifest().busy_nodes();
+    warnings.extend(events.crowds.iter().map(shared));
     if !events.unnamed.is_empty() {
         notes.push(format!(
             "The kernel's view of {} was not recorded: its detours are one source, '{}', and nobody is named.",

@@ -37,5 +37,5 @@ pub use placement::{
     StudyRow, StudySheet, SwitchSheet,
 };
 pub use simulation::{PathSource, SimulatedPath, SimulationPoint, SimulationSheet, SourceCost};
-pub use text::{busy_machine, render_calls, render_text};
+pub use text::{render_calls, render_text};
 pub use views::{render_versus, render_view};

@@ -10,17 +10,14 @@ mod outcome;
 mod program;
 mod simulated;
 
-pub(crate) use jitter::sentences as jitter_sentences;
-pub(crate) use machine::mode_name;
-pub use program::render_calls;
-
-pub use machine::busy_machine;
-
 use crate::facts;
 use crate::screen::{Screen, Style};
 use crate::story;
 use idlewave_run::Manifest;
 use idlewave_run::findings::Findings;
+pub(crate) use jitter::sentences as jitter_sentences;
+pub(crate) use machine::mode_name;
+pub use program::render_calls;
 
 /// Renders the summary of a run: ASCII, no line wider than `width` columns (at least 20), with the
 /// SGR colours of ECMA-48 only if `color`.
@@ -34,7 +31,7 @@ pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color
         screen.wrap(Style::Alarm, "! ", &early);
     }
     if manifest.simulated.is_none() {
-        machine::contamination(&mut screen, findings);
+        machine::contamination(&mut screen, manifest, findings);
     }
     // What a recording or a measurement of CPUs never contains is not shown as missing.
     let of_cpus = manifest.is_of_cpus();

@@ -562,6 +562,28 @@ fn a_pattern_in_which_all_wait_for_all_has_no_wave() {
 }
 
 #[test]
+fn of_several_nodes_the_busy_one_is_named_in_summary_and_page() {
+    let ring = ring();
+    let shown = |others| {
+        let mut manifest = ring.run.manifest().clone();
+        let mut second = manifest.nodes[0].clone();
+        second.host.name = "second".to_owned();
+        second.contamination.others = Some(others);
+        manifest.nodes.truncate(1);
+        manifest.tables.clear();
+        manifest.nodes.push(second);
+        let (text, page) = both(manifest, &ring.findings);
+        (flat(&text), page.replace('\u{a0}', " "))
+    };
+    let (text, page) = shown(0.01);
+    assert!(!text.contains("second: BUSY") && !page.contains("of the CPUs of second"));
+    let (text, page) = shown(0.5);
+    let said = "! second: BUSY MACHINE: others used 50.0 % of the CPUs";
+    assert!(text.contains(said), "{text}");
+    assert!(page.contains("others used 50.0 % of the CPUs of second during"));
+}
+
+#[test]
 fn all_functions_are_told_with_exact_bytes_however_many_they_are() {
     let mut findings = ring().findings.clone();
     let program = findings.program.as_mut().unwrap();
@@ -574,7 +596,8 @@ fn all_functions_are_told_with_exact_bytes_however_many_they_are() {
             ..first.clone()
         })
         .collect();
-    let text = render_calls(&findings);
+    let manifest = ring().run.manifest().clone();
+    let text = render_calls(&manifest, &findings);
     assert_eq!(text.lines().count(), 21, "{text}");
     let last = text.lines().last().unwrap();
     let words: Vec<&str> = last.split_whitespace().collect();
@@ -582,8 +605,14 @@ fn all_functions_are_told_with_exact_bytes_however_many_they_are() {
     // Columns as wide as their longest entries, so that all lines end at the same place.
     let ends: Vec<usize> = text.lines().map(str::len).collect();
     assert!(ends.iter().all(|end| *end == ends[0]), "{text}");
+    findings.contamination.others = Some(0.5);
+    let text = render_calls(&manifest, &findings);
+    let busy = text
+        .lines()
+        .filter(|l| l.contains("BUSY MACHINE: others used 50.0 %"));
+    assert_eq!(busy.count(), 1, "{text}");
     findings.program = None;
-    assert!(render_calls(&findings).starts_with("no call"));
+    assert!(render_calls(&manifest, &findings).starts_with("no call"));
 }
 
 #[test]

@@ -82,6 +82,23 @@ fn cpus(list: &str) -> CpuSet {
     list.parse().unwrap()
 }
 
+/// The manifest of a run during which others used this share of the CPUs.
+fn of_others(share: Option<f64>) -> Manifest {
+    let mut manifest = empty_manifest();
+    manifest.nodes[0].contamination.others = share;
+    manifest
+}
+
+#[test]
+fn every_view_of_a_busy_run_says_so_and_none_of_a_quiet_one() {
+    for view in views() {
+        let text = shown(&of_others(Some(0.5)), &view, 80);
+        let said = text.starts_with("! BUSY MACHINE: others used 50.0 % of the CPUs");
+        assert!(said, "{text}");
+        assert!(!shown(&of_others(None), &view, 80).contains("BUSY"));
+    }
+}
+
 fn daemons() -> View {
     View::Daemons(Daemons {
         watched: Nanos::from_secs(10),
@@ -520,19 +537,24 @@ fn two_runs_are_compared_by_verdict() {
         only_one: vec!["reduce, 4 ranks".to_owned()],
         significant_below: 0.01,
     };
+    let (quiet, busy) = (of_others(Some(0.02)), of_others(Some(0.021)));
     for width in [40, 80, 120] {
-        let text = render_versus(["before", "after"], &found, width, false);
+        let text = render_versus([("before", &busy), ("after", &quiet)], &found, width, false);
         assert!(text.lines().all(|l| l.chars().count() <= width), "{text}");
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
         assert!(at("APPEARED") < at("newcomer") && at("newcomer") < at("NO SIGNIFICANT"));
         assert!(at("slower") < at("APPEARED"));
+        assert!(at("! A: BUSY") < at("slower") && !text.contains("B: BUSY"));
         assert!(at("only one of the runs has: reduce") > 0);
     }
     found.sources.clear();
     found.not_comparable = Some("the kernel was traced in A only".to_owned());
-    let text = render_versus(["before", "after"], &found, 80, false);
+    let text = render_versus([("before", &quiet), ("after", &busy)], &found, 80, false);
     assert!(
-        text.contains("traced in A only") && !text.contains("neither run"),
+        text.contains("traced in A only")
+            && text.contains("! B: BUSY MACHINE: others used 2.10 %")
+            && !text.contains("neither run")
+            && !text.contains("A: BUSY"),
         "{text}"
     );
 }

@@ -8,7 +8,8 @@
 //!
 //! It runs like any daemon, without raised priority. Given several CPUs, it visits them in turn: it
 //! runs once on each, and moves on before it sleeps. SIGTERM ends it before its time; it prints the
-//! line then too.
+//! line then too. `runs` has a row [CPU, begin, end] per period by CLOCK_MONOTONIC, `held` one for each
+//! part of it during which no other program had the CPU: a run is cut where another preempted it.
 
 use idlewave_sys::clock::{now, sleep_until, thread_time};
 use idlewave_units::{Cpu, CpuSet, Nanos};
@@ -43,6 +44,59 @@ struct Busy {
     end_ns: u64,
     /// CPU time, moving on included.
     ran_ns: u64,
+    /// Begin and end of each part between two preemptions.
+    held: Vec<(u64, u64)>,
+}
+
+/// Readings of the clock this far apart may have a preemption between them: far longer than a turn
+/// of the loop, far shorter than the time that a scheduler gives to another program.
+const GAP_NS: u64 = 5_000;
+
+/// Which parts of a busy stretch the thread had the CPU.
+struct Held {
+    parts: Vec<(u64, u64)>,
+    begin_ns: u64,
+    last_ns: u64,
+    preemptions: i64,
+}
+
+impl Held {
+    fn begin(begin_ns: u64) -> Self {
+        Self {
+            parts: Vec::new(),
+            begin_ns,
+            last_ns: begin_ns,
+            preemptions: preemptions(),
+        }
+    }
+
+    /// Notes that the thread runs.
+    fn at(&mut self, now_ns: u64) {
+        if now_ns - self.last_ns > GAP_NS {
+            // An interrupt is no preemption: the CPU returns to this thread.
+            let seen = preemptions();
+            if seen != self.preemptions {
+                self.parts.push((self.begin_ns, self.last_ns));
+                (self.begin_ns, self.preemptions) = (now_ns, seen);
+            }
+        }
+        self.last_ns = now_ns;
+    }
+
+    fn finish(mut self) -> Vec<(u64, u64)> {
+        self.parts.push((self.begin_ns, self.last_ns));
+        self.parts
+    }
+}
+
+/// How often another program has taken the CPU from this thread.
+fn preemptions() -> i64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the kernel writes one `rusage` to the address of one; all bytes zero are one too.
+    unsafe {
+        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+        usage.assume_init().ru_nivcsw
+    }
 }
 
 fn main() -> ExitCode {
@@ -101,8 +155,12 @@ fn run(plan: &Plan) -> Result<Vec<Busy>, String> {
         sleep_until(Nanos::from_nanos(next));
         let before = thread_time().get();
         let begin_ns = now().get();
-        while thread_time().get() - before < plan.length.get() {}
+        let mut held = Held::begin(begin_ns);
+        while thread_time().get() - before < plan.length.get() {
+            held.at(now().get());
+        }
         let end_ns = now().get();
+        held.at(end_ns);
         let place = runs.len();
         if plan.cpus.len() > 1 {
             pin(plan.cpus[(place + 1) % plan.cpus.len()])?;
@@ -112,6 +170,7 @@ fn run(plan: &Plan) -> Result<Vec<Busy>, String> {
             begin_ns,
             end_ns,
             ran_ns: thread_time().get() - before,
+            held: held.finish(),
         });
         next += plan.period.get();
     }
@@ -121,18 +180,25 @@ fn run(plan: &Plan) -> Result<Vec<Busy>, String> {
 fn print(plan: &Plan, runs: &[Busy]) {
     let ran = spread(runs.iter().map(|r| r.ran_ns).collect());
     let took = spread(runs.iter().map(|r| r.end_ns - r.begin_ns).collect());
-    let list: Vec<String> = runs
+    let rows = |rows: Vec<(Cpu, u64, u64)>| {
+        let rows = rows
+            .iter()
+            .map(|(cpu, from, to)| format!("[{cpu},{from},{to}]"));
+        rows.collect::<Vec<_>>().join(",")
+    };
+    let whole = runs.iter().map(|r| (r.cpu, r.begin_ns, r.end_ns));
+    let held = runs
         .iter()
-        .map(|r| format!("[{},{},{}]", r.cpu, r.begin_ns, r.end_ns))
-        .collect();
+        .flat_map(|r| r.held.iter().map(|&(from, to)| (r.cpu, from, to)));
     // The process that started it may no longer read this.
     let _ = writeln!(
         std::io::stdout(),
-        "{{\"name\":\"{}\",\"period_ns\":{},\"count\":{},\"ran_ns\":{ran},\"took_ns\":{took},\"runs\":[{}]}}",
+        "{{\"name\":\"{}\",\"period_ns\":{},\"count\":{},\"ran_ns\":{ran},\"took_ns\":{took},\"runs\":[{}],\"held\":[{}]}}",
         plan.name,
         plan.period.get(),
         runs.len(),
-        list.join(",")
+        rows(whole.collect()),
+        rows(held.collect())
     );
 }
 

@@ -171,7 +171,7 @@ fn print_versus(args: &ExplainArgs, other: &Path, both: &[Analysis; 2]) -> Resul
     }
     let names = [args.run.as_path(), other].map(|path| path.display().to_string());
     let (width, colour) = (Stream::Output.width(), Stream::Output.is_coloured());
-    let text = versus_text([&names[0], &names[1]], &found, width, colour);
+    let text = versus_text([(&names[0], a), (&names[1], b)], &found, width, colour);
     of_bundle(printed(Stream::Output.write_coloured(&text)))
 }
 

@@ -8,6 +8,7 @@ use crate::progress::Bars;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use idlewave_formats::export::{Export, ExportError, Format, Job, Written};
+use idlewave_run::Manifest;
 use idlewave_session::{Progress, SessionError, Stop};
 use idlewave_sys::terminal::Stream;
 use idlewave_units::foreign::shell_word;
@@ -69,7 +70,7 @@ pub fn run_export(args: &ExportArgs, stop: &Stop) -> Result<(), Failure> {
             run.manifest().header(),
             document(&args.run, args.to, &export),
         ),
-        false => print(&text(args.to, &export)),
+        false => print(&text(args.to, run.manifest(), &export)),
     };
     let written = format!(
         "send the output elsewhere; {} is complete",
@@ -129,8 +130,13 @@ fn document(run: &Path, to: Format, export: &Export) -> Value {
     })
 }
 
-fn text(to: Format, export: &Export) -> String {
+fn text(to: Format, manifest: &Manifest, export: &Export) -> String {
+    let width = Stream::Output.width();
     let mut text = format!("EXPORT to {}\n", to.name());
+    for busy in manifest.busy_nodes() {
+        text.push_str(&textwrap::fill(&format!("! {busy}"), width));
+        text.push('\n');
+    }
     for file in &export.files {
         let bytes = grouped(file.bytes);
         let records = file.records.map(|n| counted(n, "record") + ", ");
@@ -142,7 +148,6 @@ fn text(to: Format, export: &Export) -> String {
         return text;
     }
     text.push_str("\nLOST\n");
-    let width = Stream::Output.width();
     for loss in export.losses.entries() {
         let line = format!(
             "{} {}: {} ({}).",

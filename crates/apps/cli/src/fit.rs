@@ -52,6 +52,7 @@ pub fn run_fit(args: &FitArgs, stop: &Stop) -> Result<(), Failure> {
     let fitted = fitted(args, stop)?;
     let model = fitted.model.write();
     if to_stdout {
+        warn(&args.from[0], &fitted);
         return print(&model);
     }
     write_new(&args.output, "-o", |out| out.write_all(model.as_bytes()))?;
@@ -90,8 +91,13 @@ pub fn fit_complete(
     let bars = Bars::new(true);
     bars.part("fitting the noise");
     let host = run.manifest().nodes.first().map(|n| n.host.name.clone());
+    let busy = match run.manifest().busy_nodes()[..] {
+        [] => "",
+        // A model is used without its run.
+        _ => ", on a busy machine",
+    };
     let about = format!(
-        "{} ({}, {})",
+        "{} ({}, {}{busy})",
         path.display(),
         host.unwrap_or_default(),
         run.manifest().started

@@ -3,7 +3,8 @@
 
 use crate::exit::Failure;
 use crate::output::printed;
-use idlewave_run::{Header, Origin, RunState};
+use idlewave_measure::{NodeLoad, busy_nodes};
+use idlewave_run::{Header, Origin, RunState, is_contaminated};
 use idlewave_session::Utc;
 use idlewave_sys::terminal;
 use serde::Serialize;
@@ -26,8 +27,9 @@ impl Begun {
         Self(Utc::now().rfc3339())
     }
 
-    /// The header of a measurement on these hosts that began at this time.
-    pub fn header(self, hosts: Vec<String>, interrupted: bool) -> Header {
+    /// The header of a measurement on these hosts that began at this time. `machine`: how busy others
+    /// kept each node; empty if that was not measured.
+    pub fn header(self, hosts: Vec<String>, interrupted: bool, machine: &[NodeLoad]) -> Header {
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         Header::of(Some(Origin {
             started: self.0,
@@ -37,6 +39,11 @@ impl Begun {
                 true => RunState::Incomplete,
                 false => RunState::Complete,
             },
+            contaminated: match machine {
+                [] => None,
+                nodes => is_contaminated(nodes.iter().map(|n| &n.contamination)),
+            },
+            busy: busy_nodes(machine),
         }))
     }
 }

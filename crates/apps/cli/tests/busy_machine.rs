@@ -5,9 +5,10 @@
 
 mod common;
 
-use common::{idlewave, run, study_with};
+use common::{bundle, copy, idlewave, lockstep, run, study_with};
 use idlewave_run::{RunReader, TraceMode};
 use idlewave_sys::process::Signal;
+use serde_json::Value;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command};
@@ -91,7 +92,118 @@ fn a_measurement_says_that_others_used_the_machine() {
     said.succeeded();
     let said = said.stdout;
     assert!(said.contains("BUSY MACHINE: others used"), "{said}");
-    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
     let others = json["machine"][0]["contamination"]["others"].as_f64();
     assert!(others.is_some_and(|share| share > 0.02), "{json}");
+    flagged(&json["header"], "others used ");
+}
+
+/// Asserts that a header flags what was measured, for this reason.
+#[track_caller]
+fn flagged(header: &Value, why: &str) {
+    let measured = &header["measured"];
+    assert_eq!(measured["contaminated"], true, "{header}");
+    let busy = measured["busy"].as_array().unwrap();
+    let [said] = &busy[..] else {
+        panic!("not one node: {header}")
+    };
+    let said = said.as_str().unwrap();
+    assert!(said.starts_with(&format!("BUSY MACHINE: {why}")), "{said}");
+}
+
+/// Makes a run one during which others used this share of the CPUs of its first node.
+fn contaminate(run: &Path, share: f64) {
+    let path = run.join("run.json");
+    let manifest = std::fs::read(&path).unwrap();
+    let mut manifest: Value = serde_json::from_slice(&manifest).unwrap();
+    manifest["nodes"][0]["contamination"]["others"] = share.into();
+    std::fs::write(&path, serde_json::to_vec(&manifest).unwrap()).unwrap();
+    // Findings of before.
+    let _ = std::fs::remove_file(run.join("findings.json"));
+}
+
+#[test]
+fn every_output_about_a_busy_run_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = |words: &[&str]| {
+        let ended = run(idlewave().args(words).current_dir(&directory));
+        ended.succeeded();
+        ended.stdout
+    };
+    let json = |words: &[&str]| -> Value {
+        serde_json::from_str(&said(&[words, &["--json"]].concat())).unwrap()
+    };
+    let why = "others used 50.0 % of the CPUs";
+    let busy = format!("BUSY MACHINE: {why}");
+    for (name, share) in [("busy", 0.5), ("quiet", 0.0)] {
+        copy(bundle(), &directory.path().join(name));
+        contaminate(&directory.path().join(name), share);
+    }
+    let views = ["processes", "losses"];
+    let view = |name| ["explain", "busy", "--view", name];
+    for words in views.map(view) {
+        let text = said(&words);
+        assert_eq!(text.matches(&busy).count(), 1, "{text}");
+        flagged(&json(&words)["header"], why);
+    }
+    for words in [&["explain", "busy"][..], &["explain", "busy", "--calls"]] {
+        flagged(&json(words)["header"], why);
+    }
+    assert!(said(&["explain", "busy"]).contains(&busy));
+    let quiet = json(&["explain", "quiet"]);
+    assert_eq!(quiet["header"]["measured"]["contaminated"], false);
+    assert!(!said(&["explain", "quiet"]).contains("BUSY"));
+
+    let versus = ["explain", "quiet", "--versus", "busy"];
+    assert!(said(&versus).contains(&format!("! B: {busy}")));
+    let both = json(&versus);
+    assert_eq!(both["header"]["measured"]["contaminated"], false);
+    flagged(&both["versus"], why);
+
+    let export = ["export", "busy", "--to", "selfish", "-o"];
+    assert!(said(&[&export[..], &["text"]].concat()).contains(&format!("! {busy}")));
+    flagged(&json(&[&export[..], &["json"]].concat())["header"], why);
+}
+
+#[test]
+fn what_is_computed_from_a_busy_run_says_so() {
+    let directory = lockstep();
+    contaminate(&directory.path().join("run"), 0.5);
+    let commands = [
+        &["fit", "run", "-o", "noise.toml"][..],
+        &["simulate", "like", "run"],
+        &["simulate", "like", "run", "--noise", "poisson:10ms:50us"],
+    ];
+    for words in commands {
+        let ended = run(idlewave().args(words).current_dir(&directory));
+        ended.succeeded();
+        let text = ended
+            .stdout
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        assert!(
+            text.contains("WARNING: BUSY MACHINE: others used 50.0 %"),
+            "{text}"
+        );
+        let mut again = idlewave();
+        // The model of the first run of `fit` is there.
+        let _ = std::fs::remove_file(directory.path().join("noise.toml"));
+        let ended = run(again.args(words).arg("--json").current_dir(&directory));
+        ended.succeeded();
+        assert!(
+            ended.stdout.contains("\"BUSY MACHINE: others used 50.0 %"),
+            "{ended:?}"
+        );
+    }
+    let ended = run(idlewave()
+        .args(["fit", "run", "-o", "-"])
+        .current_dir(&directory));
+    ended.succeeded();
+    assert!(ended.stderr.contains("BUSY MACHINE"), "{ended:?}");
+    // Who has only the model can tell, too.
+    assert!(
+        ended.stdout.contains(", on a busy machine)\"\n"),
+        "{ended:?}"
+    );
 }

@@ -4,7 +4,6 @@
 use crate::gather;
 use idlewave_capture::proc::ContaminationMeter;
 use idlewave_fabric::{Fabric, FabricError, Nodes};
-use idlewave_report::busy_machine;
 use idlewave_run::Contamination;
 use idlewave_units::Pid;
 use serde::{Deserialize, Serialize};
@@ -57,53 +56,8 @@ pub(crate) fn alone(processes: &[Pid]) -> ContaminationMeter {
     meter
 }
 
-/// A prominent line for every node that other processes used meanwhile; empty if there was none.
-pub fn busy_nodes(loads: &[NodeLoad]) -> String {
-    let mut out = String::new();
-    for load in loads {
-        if let Some(said) = busy_machine(&load.contamination, false) {
-            let node = match loads.len() {
-                1 => String::new(),
-                _ => format!("{}: ", load.node),
-            };
-            out.push_str(&format!("! {node}{said}\n"));
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use idlewave_units::Nanos;
-
-    fn load(node: &str, others: f64) -> NodeLoad {
-        NodeLoad {
-            node: node.to_owned(),
-            contamination: Contamination {
-                wall: Nanos::from_secs(10),
-                cpus: 2,
-                others: Some(others),
-                steal: Some(0.0),
-                top_tasks: vec![("gzip".to_owned(), 370_000_000)],
-                ..Contamination::default()
-            },
-        }
-    }
-
-    #[test]
-    fn a_busy_node_is_told_with_what_others_used_and_a_quiet_one_is_not() {
-        assert_eq!(busy_nodes(&[load("a", 0.01)]), "");
-        let said = busy_nodes(&[load("a", 0.3)]);
-        assert_eq!(
-            said,
-            "! BUSY MACHINE: others used 30.0 % of the CPUs (6.00 s of CPU time; gzip 370 ms in a sample of living processes), \
-             steal 0 %. Quiet the machine and repeat.\n"
-        );
-        let said = busy_nodes(&[load("a", 0.3), load("b", 0.0)]);
-        assert!(
-            said.starts_with("! a: BUSY") && said.lines().count() == 1,
-            "{said}"
-        );
-    }
+/// A sentence for every node that other processes used meanwhile; empty if there was none.
+pub fn busy_nodes(loads: &[NodeLoad]) -> Vec<String> {
+    let nodes = loads.iter();
+    idlewave_run::busy_nodes(nodes.map(|n| (n.node.as_str(), &n.contamination)))
 }

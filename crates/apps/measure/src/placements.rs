@@ -6,6 +6,7 @@
 //! the same layouts for comparison.
 
 use crate::error::is_agreed;
+use crate::load::{LoadMeter, NodeLoad};
 use crate::place::cpus_of_nodes;
 use crate::threads::{OfEveryRank, on_every_rank};
 use crate::{FabricChoice, MeasureError, gather};
@@ -101,6 +102,8 @@ pub struct PlacementOutcome {
     pub interrupted: bool,
     /// What was omitted, one per line.
     pub notes: Vec<String>,
+    /// How busy other processes kept each node meanwhile.
+    pub machine: Vec<NodeLoad>,
 }
 
 /// A layout, with the ranks of the job that take part in its runs.
@@ -253,6 +256,7 @@ fn rank<F: Fabric>(
         };
         return Err(MeasureError::option(option, reason, next));
     }
+    let load = LoadMeter::begin(fabric, &nodes)?;
     let mut runs: Vec<Vec<PlacedRun>> = vec![Vec::new(); all.len()];
     let total = (options.repeats as usize * all.len()) as f64;
     'measuring: for repeat in 0..options.repeats as usize {
@@ -273,6 +277,7 @@ fn rank<F: Fabric>(
             }
         }
     }
+    let machine = load.finish(fabric)?;
     if fabric.rank().get() != 0 {
         return Ok(None);
     }
@@ -295,6 +300,7 @@ fn rank<F: Fabric>(
         iterations: benchmark.iterations(),
         interrupted: stop.is_requested(),
         notes,
+        machine,
     }))
 }
 

@@ -16,7 +16,9 @@ pub fn render(outcome: &Outcome) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail, here and below.
     let _ = place(&mut out, outcome);
-    out.push_str(&busy_nodes(&outcome.machine));
+    for busy in busy_nodes(&outcome.machine) {
+        let _ = writeln!(out, "! {busy}");
+    }
     let _ = match &outcome.results {
         Results::Lockstep(found) => lockstep(&mut out, found),
         Results::PingPong(found) => ping_pong(&mut out, found),

@@ -18,7 +18,7 @@ pub fn summary(analysis: &Analysis, width: usize, color: bool) -> String {
 
 /// Every MPI function that was called, with exact numbers, as a table.
 pub fn calls(analysis: &Analysis) -> String {
-    render_calls(&analysis.findings)
+    render_calls(analysis.run.manifest(), &analysis.findings)
 }
 
 /// Writes the page of a bundle to `output`, or to `report.html` in the bundle; explains the bundle

@@ -39,7 +39,14 @@ pub fn versus(a: &Analysis, b: &Analysis) -> Versus {
     ])
 }
 
-/// The text of a comparison, no line wider than `width` columns.
-pub fn versus_text(names: [&str; 2], found: &Versus, width: usize, color: bool) -> String {
-    render_versus(names, found, width, color)
+/// The text of a comparison of these runs, given with their names; no line is wider than `width`
+/// columns.
+pub fn versus_text(
+    runs: [(&str, &Analysis); 2],
+    found: &Versus,
+    width: usize,
+    color: bool,
+) -> String {
+    let runs = runs.map(|(name, analysis)| (name, analysis.run.manifest()));
+    render_versus(runs, found, width, color)
 }

@@ -1,7 +1,10 @@
 //! `findings.json`: what the analysis found, ready for display. It is computed from the bundle
 //! alone, so a second analysis gives the same bytes.
 
-use crate::{Contamination, Header, Ledger, NoiseProfile, SourceKind, TraceSheet};
+use crate::contamination::told;
+use crate::{
+    Contamination, Header, Ledger, Manifest, NoiseProfile, SourceKind, TraceMode, TraceSheet,
+};
 use idlewave_units::{Cpu, CpuSet, Nanos, Rank};
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +61,20 @@ pub struct Findings {
     pub jitter: Vec<JitterFindings>,
 }
 
+impl Findings {
+    /// A sentence for every node of the run with this manifest that other programs kept busy. Those
+    /// who used the first node are named by its kernel trace, if there is one.
+    pub fn busy_nodes(&self, manifest: &Manifest) -> Vec<String> {
+        let traced = self.trace.mode == TraceMode::Tracefs;
+        let nodes = manifest.nodes.iter().enumerate();
+        let nodes = nodes.map(|(place, node)| match place {
+            0 => (node.host.name.as_str(), &self.contamination, traced),
+            _ => (node.host.name.as_str(), &node.contamination, false),
+        });
+        told(nodes.collect())
+    }
+}
+
 /// Noise of one CPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CpuNoise {
@@ -108,6 +125,12 @@ pub struct LengthClass {
     pub per_second: f64,
     /// Share of all stolen time, 0..=1; 0 if nothing was stolen.
     pub share: f64,
+    /// Median length, nanoseconds; `None` without any.
+    #[serde(default)]
+    pub median: Option<Estimate>,
+    /// The strongest period of these detours; `None` if none is significant.
+    #[serde(default)]
+    pub period: Option<Periodicity>,
 }
 
 /// What the fixed work quantum showed on one CPU.

@@ -1,6 +1,6 @@
 //! The header of every JSON document that idlewave writes.
 
-use crate::{Manifest, RunState, SchemaVersion};
+use crate::{Manifest, RunState, SchemaVersion, is_contaminated};
 use serde::{Deserialize, Serialize};
 
 /// What wrote a JSON document, and which run or measurement it is about.
@@ -26,6 +26,13 @@ pub struct Origin {
     pub hosts: Vec<String>,
     /// Whether it finished.
     pub state: RunState,
+    /// Whether other programs used so much of a node that what follows describes them as well; `None`
+    /// if that is not known.
+    #[serde(default)]
+    pub contaminated: Option<bool>,
+    /// What they used, a sentence for every such node.
+    #[serde(default)]
+    pub busy: Vec<String>,
 }
 
 impl Header {
@@ -47,6 +54,8 @@ impl Manifest {
             command: self.command.clone(),
             hosts: self.nodes.iter().map(|n| n.host.name.clone()).collect(),
             state: self.state,
+            contaminated: is_contaminated(self.nodes.iter().map(|n| &n.contamination)),
+            busy: self.busy_nodes(),
         });
         Header::of(measured)
     }

@@ -10,6 +10,7 @@ mod bundle;
 mod codes;
 mod column;
 mod compressed;
+mod contamination;
 mod coupling;
 mod error;
 pub mod findings;
@@ -29,10 +30,11 @@ pub mod testing;
 
 pub use bundle::{RunReader, RunWriter, is_run};
 pub use column::Cell;
+pub use contamination::{Contamination, busy_nodes, is_contaminated};
 pub use coupling::{Coupling, Decomposition, ExchangeVariant, Link, Neighbourhood, WaitsFor};
 pub use error::RunError;
 pub use header::{Header, Origin};
-pub use host::{Cache, CgroupQuota, Contamination, CpuTopology, HostSheet};
+pub use host::{Cache, CgroupQuota, CpuTopology, HostSheet};
 pub use ledger::{Ledger, Loss};
 pub use manifest::{
     Alignment, AlignmentPoint, ClockSheet, DetourLoop, Incomplete, Manifest, NodeSheet, Phase,

@@ -2,6 +2,7 @@
 
 use crate::{
     Contamination, Coupling, ExchangeVariant, HostSheet, Ledger, Neighbourhood, Simulated,
+    busy_nodes,
 };
 use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
 use serde::{Deserialize, Serialize};
@@ -70,6 +71,12 @@ impl Manifest {
             )
         };
         !self.phases.is_empty() && self.phases.iter().all(of_cpu)
+    }
+
+    /// A sentence for every node that other programs kept busy; see [`busy_nodes`].
+    pub fn busy_nodes(&self) -> Vec<String> {
+        let nodes = self.nodes.iter();
+        busy_nodes(nodes.map(|n| (n.host.name.as_str(), &n.contamination)))
     }
 
     /// Whether nothing of this node's kernel was recorded although another node's kernel was. Noise

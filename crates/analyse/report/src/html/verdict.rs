@@ -28,6 +28,32 @@ pub(super) fn header(manifest: &Manifest, links: &[(&str, &str)]) -> String {
     )
 }
 
+/// Says of every node that others used much that they did. Findings are of the first node.
+fn busy(manifest: &Manifest, findings: &Findings) -> Vec<String> {
+    let said = |on: &str, share: &str| {
+        format!(
+            "<strong>Busy machine:</strong> others used {share} of the CPUs{on} during this run. The numbers below \
+             speak of them as much as of the machine; quiet it and repeat."
+        )
+    };
+    let several = manifest.nodes.len() > 1;
+    let nodes = manifest.nodes.iter().enumerate();
+    let busy = nodes.filter_map(|(place, node)| {
+        let seen = match place {
+            0 => &findings.contamination,
+            _ => &node.contamination,
+        };
+        let share = seen.others.filter(|_| seen.is_flagged())?;
+        let shown = match place {
+            0 => number("contamination.others", share, &percent(share)),
+            _ => percent(share),
+        };
+        let on = several.then(|| format!(" of {}", escape(&node.host.name)));
+        Some(said(&on.unwrap_or_default(), &shown))
+    });
+    busy.collect()
+}
+
 /// The verdict: alarms first, then numbers, then sentences.
 pub(super) fn verdict(manifest: &Manifest, findings: &Findings) -> String {
     let mut body = String::new();
@@ -37,13 +63,8 @@ pub(super) fn verdict(manifest: &Manifest, findings: &Findings) -> String {
     if let Some(early) = facts::early_end(manifest) {
         body.push_str(&alarm(&escape(&early)));
     }
-    if findings.contamination.is_flagged() {
-        let share = findings.contamination.others.unwrap_or(0.0);
-        body.push_str(&alarm(&format!(
-            "<strong>Busy machine:</strong> others used {} of the CPUs during this run. The numbers below \
-             speak of them as much as of the machine; quiet it and repeat.",
-            number("contamination.others", share, &percent(share))
-        )));
+    for busy in busy(manifest, findings) {
+        body.push_str(&alarm(&busy));
     }
     if let Some(recorded) = story::recorded(manifest) {
         body.push_str(&program(manifest, findings, &recorded));

@@ -261,6 +261,12 @@ fn cpu_noise(machine: &Machine, cpu: usize) -> CpuNoise {
         .map(|e| e.length)
         .collect();
     let stolen: u64 = lengths.iter().sum();
+    let n = lengths.len() as u64;
+    let tick = || Periodicity {
+        period: estimate(4_000_000.0, n),
+        share: 0.9,
+        power: 7.5,
+    };
     let edges = [300, 1_000, 10_000, 100_000, 1_000_000];
     let classes = edges.iter().enumerate().map(|(i, &from)| {
         let below = edges.get(i + 1).copied();
@@ -274,9 +280,10 @@ fn cpu_noise(machine: &Machine, cpu: usize) -> CpuNoise {
             count,
             per_second: count as f64 * 1e9 / watched as f64,
             share: time as f64 / stolen.max(1) as f64,
+            median: (count > 0).then(|| estimate(time as f64 / count as f64, count)),
+            period: (count > 8).then(&tick),
         }
     });
-    let n = lengths.len() as u64;
     let quanta =
         (0..4_000u64).map(|i| WORK_NS + i * 7919 % 400 + if i % 203 == 0 { 3_000 } else { 0 });
     CpuNoise {
@@ -290,11 +297,7 @@ fn cpu_noise(machine: &Machine, cpu: usize) -> CpuNoise {
             stolen: estimate(stolen as f64 / watched as f64, n),
             largest: lengths.iter().max().map(|l| Nanos::from_nanos(*l)),
             classes: classes.collect(),
-            periods: vec![Periodicity {
-                period: estimate(4_000_000.0, n),
-                share: 0.9,
-                power: 7.5,
-            }],
+            periods: vec![tick()],
         }),
         starts: (cpu == 1).then(|| Repeated {
             starts: 10,

@@ -6,7 +6,7 @@ use crate::screen::{Screen, Style};
 use crate::story;
 use idlewave_explain::views::Losses;
 use idlewave_run::findings::{CpuNoise, Findings};
-use idlewave_run::{Contamination, Loss, Manifest, TraceMode, Unavailable};
+use idlewave_run::{Loss, Manifest, TraceMode, Unavailable};
 use idlewave_units::show::{self, count, count_f64, percent};
 use idlewave_units::{counted, named};
 
@@ -98,64 +98,21 @@ pub(super) fn host(screen: &mut Screen, manifest: &Manifest) {
     }
 }
 
-/// What to say about a machine that others used meanwhile; `None` if they hardly did. `traced`: the
-/// names come from the kernel trace, not from a sample.
-pub fn busy_machine(seen: &Contamination, traced: bool) -> Option<String> {
-    if !seen.is_flagged() {
-        return None;
+/// What others used of the machine; an alarm for every node of which that was much.
+pub(super) fn contamination(screen: &mut Screen, manifest: &Manifest, findings: &Findings) {
+    let busy = findings.busy_nodes(manifest);
+    if busy.is_empty() {
+        let shares = findings.contamination.shares();
+        screen.wrap(Style::Plain, "  ", &shares.concat());
     }
-    let [others, steal, throttled] = shares(seen);
-    let top: Vec<String> = seen
-        .top_tasks
-        .iter()
-        .take(3)
-        .map(|(n, ns)| format!("{} {}", plain(n), time_of(*ns)))
-        .collect();
-    let top = top.join(", ");
-    let names = match (traced, top.is_empty(), seen.others_used()) {
-        (true, false, _) => format!(": {top}"),
-        (false, false, Some(used)) => {
-            format!(" ({used} of CPU time; {top} in a sample of living processes)")
-        }
-        _ => String::new(),
-    };
-    Some(format!(
-        "BUSY MACHINE: {others}{names}{steal}{throttled}. Quiet the machine and repeat."
-    ))
+    alarms(screen, &busy);
 }
 
-/// What others used, what the hypervisor stole, and how often the CPU quota throttled the run.
-fn shares(seen: &Contamination) -> [String; 3] {
-    let others = match seen.others {
-        None => "use by others: not measured".to_owned(),
-        Some(share) => format!("others used {} of the CPUs", percent(share)),
-    };
-    let steal = seen
-        .steal
-        .map(|s| format!(", steal {}", percent(s)))
-        .unwrap_or_default();
-    let throttled = match seen.throttled {
-        Some(times) if times > 0 => format!(
-            ", throttled {} {} by the CPU quota",
-            count(times),
-            named(times, "time")
-        ),
-        _ => String::new(),
-    };
-    [others, steal, throttled]
-}
-
-/// An alarm if others used the machine meanwhile.
-pub(super) fn contamination(screen: &mut Screen, findings: &Findings) {
-    let seen = &findings.contamination;
-    match busy_machine(seen, findings.trace.mode == TraceMode::Tracefs) {
-        Some(text) => screen.wrap(Style::Alarm, "! ", &text),
-        None => screen.wrap(Style::Plain, "  ", &shares(seen).concat()),
+/// These sentences about busy nodes, as alarms.
+pub(crate) fn alarms(screen: &mut Screen, busy: &[String]) {
+    for said in busy {
+        screen.wrap(Style::Alarm, "! ", &plain(said));
     }
-}
-
-fn time_of(ns: u64) -> String {
-    idlewave_units::Nanos::from_nanos(ns).to_string()
 }
 
 /// The detour loop and the fixed work quantum of every CPU; of many, the noisiest first.

@@ -229,8 +229,8 @@ pub(super) fn operations(screen: &mut Screen, program: &ProgramFindings) {
 }
 
 /// Every MPI function that the program called, longest total time first, with exact numbers of
-/// calls and bytes; as wide as needed.
-pub fn render_calls(findings: &Findings) -> String {
+/// calls and bytes, below a line for every busy node; as wide as needed.
+pub fn render_calls(manifest: &Manifest, findings: &Findings) -> String {
     let Some(program) = &findings.program else {
         return "no call of an MPI library was recorded\n".to_owned();
     };
@@ -251,7 +251,8 @@ pub fn render_calls(findings: &Findings) -> String {
     }));
     let widest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..head.len()).filter_map(widest).collect();
-    let mut text = String::new();
+    let busy = findings.busy_nodes(manifest).into_iter();
+    let mut text: String = busy.map(|said| format!("! {}\n", plain(&said))).collect();
     for row in &rows {
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
             match column {

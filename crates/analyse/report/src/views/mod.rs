@@ -15,6 +15,7 @@ mod versus;
 mod wakeups;
 
 use crate::screen::{Screen, Style};
+use crate::text::machine::alarms;
 use idlewave_explain::views::{Filter, Versus, View};
 use idlewave_run::{Manifest, TraceMode};
 use idlewave_units::counted;
@@ -30,6 +31,7 @@ pub fn render_view(
 ) -> String {
     let mut screen = Screen::new(width, color);
     let several = manifest.nodes.len() > 1;
+    alarms(&mut screen, &manifest.busy_nodes());
     if let Some(text) = pieces::filter(filter) {
         screen.wrap(Style::Quiet, "", &text);
     }
@@ -53,10 +55,15 @@ pub fn render_view(
     screen.into_text()
 }
 
-/// Renders the comparison of two runs, in the same way.
-pub fn render_versus(names: [&str; 2], found: &Versus, width: usize, color: bool) -> String {
+/// Renders the comparison of two runs, given with their names, in the same way.
+pub fn render_versus(
+    runs: [(&str, &Manifest); 2],
+    found: &Versus,
+    width: usize,
+    color: bool,
+) -> String {
     let mut screen = Screen::new(width, color);
-    versus::versus(&mut screen, names, found);
+    versus::versus(&mut screen, runs, found);
     screen.into_text()
 }
 

@@ -3,7 +3,9 @@
 use super::pieces::dash;
 use crate::number::plain;
 use crate::screen::{Screen, Style};
+use crate::text::machine::alarms;
 use idlewave_explain::views::{SourceChange, Verdict, Versus};
+use idlewave_run::Manifest;
 use idlewave_run::findings::Estimate;
 use idlewave_units::counted;
 use idlewave_units::show::{self, percent, slowdown, slowdown_range};
@@ -17,9 +19,14 @@ const SECTIONS: [(Verdict, &str); 5] = [
 ];
 
 /// The changes from the first run to the second.
-pub(super) fn versus(screen: &mut Screen, names: [&str; 2], found: &Versus) {
-    let [a, b] = names.map(plain);
+pub(super) fn versus(screen: &mut Screen, runs: [(&str, &Manifest); 2], found: &Versus) {
+    let [a, b] = runs.map(|(name, _)| plain(name));
     screen.wrap(Style::Heading, "", &format!("FROM A = {a} TO B = {b}"));
+    for (letter, (_, manifest)) in ["A", "B"].into_iter().zip(runs) {
+        let busy = manifest.busy_nodes().into_iter();
+        let busy: Vec<String> = busy.map(|said| format!("{letter}: {said}")).collect();
+        alarms(screen, &busy);
+    }
     lockstep(screen, found);
     if let Some(why) = &found.not_comparable {
         screen.wrap(Style::Alarm, "! ", why);

@@ -100,7 +100,7 @@ fn status_of(place: &Place) -> Result<Status, Failure> {
 /// The JSON header for a snapshot of the service's nodes.
 fn header(status: &Status) -> Header {
     let hosts = status.nodes.iter().map(|node| node.host.clone());
-    Begun::now().header(hosts.collect(), false)
+    Begun::now().header(hosts.collect(), false, &[])
 }
 
 pub fn list(args: &ListArgs) -> Result<(), Failure> {

@@ -191,7 +191,10 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
         files::write_new(path, "--html", |out| out.write_all(page.as_bytes()))?;
     }
     if args.json {
-        return json::print_below(begun.header(vec![host_name()], stop.is_requested()), &found);
+        return json::print_below(
+            begun.header(vec![host_name()], stop.is_requested(), &[]),
+            &found,
+        );
     }
     print(&text(&found))?;
     match &args.html {

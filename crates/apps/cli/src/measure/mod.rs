@@ -384,7 +384,8 @@ fn run_ranks(what: OfRanks, stop: &Stop) -> Result<(), Failure> {
     match of_job(done, launched)? {
         None => Ok(()),
         Some(outcome) if json => {
-            let header = begun.header(outcome.place.nodes.clone(), outcome.interrupted);
+            let nodes = outcome.place.nodes.clone();
+            let header = begun.header(nodes, outcome.interrupted, &outcome.machine);
             crate::json::print_below(header, &outcome)
         }
         Some(outcome) => print(&render(&outcome)),

@@ -172,6 +172,7 @@ mod tests {
             iterations: 10,
             interrupted: false,
             notes: Vec::new(),
+            machine: Vec::new(),
         };
         let model = Model {
             parameters: NetworkParameters::assumed("test", 1e9),

@@ -12,7 +12,7 @@ use crate::measure;
 use crate::output::print;
 use crate::progress::Bars;
 use clap::Args;
-use idlewave_measure::{FabricChoice, PlacementOptions, PlacementOutcome, placements};
+use idlewave_measure::{FabricChoice, PlacementOptions, PlacementOutcome, busy_nodes, placements};
 use idlewave_mpi::{Launch, Search};
 use idlewave_network::Predicted;
 use idlewave_report::{StudyRow, StudySheet, study_page};
@@ -99,7 +99,8 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
         return Ok(());
     };
     let mut notes = outcome.notes.clone();
-    let mut warnings: Vec<String> = shared(&outcome).into_iter().collect();
+    let mut warnings = busy_nodes(&outcome.machine);
+    warnings.extend(shared(&outcome));
     let mut unpredicted = None;
     let predicted = match model {
         None => {
@@ -126,7 +127,7 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
     }
     match args.json {
         true => json::print_below(
-            begun.header(outcome.nodes.clone(), outcome.interrupted),
+            begun.header(outcome.nodes.clone(), outcome.interrupted, &outcome.machine),
             in_json(&sheet, &outcome)?,
         ),
         false => print(&text(&sheet, args.network.as_deref(), args.html.as_deref())),
@@ -442,6 +443,7 @@ mod tests {
             iterations: 1,
             interrupted: false,
             notes: Vec::new(),
+            machine: Vec::new(),
         };
         assert_eq!(shared(&outcome), None);
         outcome.layouts.push(layout(4, vec![run]));

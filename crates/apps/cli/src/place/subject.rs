@@ -183,6 +183,7 @@ impl SubjectArgs {
         );
         let placed = self.of_schedule(what, &replay.schedule, 1.0, ranks_per_node(&run), notes);
         let mut subject = placed?;
+        subject.warnings.extend(run.manifest().busy_nodes());
         if !replay.left_out.entries().is_empty() {
             let count = replay.left_out.entries().len();
             subject.warnings.push(format!(

@@ -161,7 +161,7 @@ pub fn run_calibrate(args: CalibrateArgs, stop: &Stop) -> Result<(), Failure> {
         };
         let header = match args.from {
             Some(_) => Header::of(None),
-            None => begun.header(samples.nodes.clone(), samples.interrupted),
+            None => begun.header(samples.nodes.clone(), samples.interrupted, &machine),
         };
         return json::print_below(header, printed);
     }
@@ -169,7 +169,8 @@ pub fn run_calibrate(args: CalibrateArgs, stop: &Stop) -> Result<(), Failure> {
         Some(_) => "",
         None => "next step: write the parameters with -o network.toml\n",
     };
-    let busy = busy_nodes(&machine);
+    let busy = busy_nodes(&machine).into_iter();
+    let busy: String = busy.map(|said| format!("! {said}\n")).collect();
     print(&format!(
         "{busy}{}{said}{next}",
         text::render(&samples, &found)

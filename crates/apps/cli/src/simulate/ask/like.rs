@@ -134,7 +134,7 @@ fn compare<'a>(
     for like in likes {
         // The measured time had the noise of its own phase.
         let (model, warnings) = match &given {
-            Some(model) => (model.clone(), Vec::new()),
+            Some(model) => (model.clone(), run.manifest().busy_nodes()),
             None => {
                 let of = NoiseOf::Phase(like.phase);
                 let fitted = crate::fit::fit_complete(path, run, of, seed, stop)?;

@@ -49,10 +49,13 @@ pub fn run(args: &LikeArgs, runs: &[RunReader], stop: &Stop) -> Result<(), Failu
     let mut likes = Vec::new();
     let mut options = Vec::new();
     for (path, run) in args.runs.iter().zip(runs) {
-        let one = options_of(args, path, run, stop)?;
+        let (one, mut warnings) = options_of(args, path, run, stop)?;
         // Noise that takes much of a CPU makes this slow.
         bars.part("simulating the program");
-        likes.push(like(run, &one).map_err(|error| failed(path, &error))?);
+        let mut found = like(run, &one).map_err(|error| failed(path, &error))?;
+        warnings.append(&mut found.warnings);
+        found.warnings = warnings;
+        likes.push(found);
         bars.finish();
         options.push(one);
     }
@@ -109,19 +112,24 @@ fn untold(args: &LikeArgs, played: &[Played<'_>]) -> Option<Failure> {
     Some(Failure::new(Exit::Partly, what).with_next(next))
 }
 
+/// The options for a run, and reasons to doubt it and its noise.
 fn options_of(
     args: &LikeArgs,
     path: &Path,
     run: &RunReader,
     stop: &Stop,
-) -> Result<LikeOptions, Failure> {
+) -> Result<(LikeOptions, Vec<String>), Failure> {
     let seed = args.effort.seed;
-    let model = match args.noise.noise.is_empty() {
+    let (model, warnings) = match args.noise.noise.is_empty() {
         true => {
             let fitted = crate::fit::fit_complete(path, run, NoiseOf::Machine, seed, stop)?;
-            plan::changed(fitted.model, &args.noise)?
+            let model = plan::changed(fitted.model, &args.noise)?;
+            (model, fitted.report.warnings)
         }
-        false => plan::model(&args.noise, seed, stop)?,
+        false => {
+            let model = plan::model(&args.noise, seed, stop)?;
+            (model, run.manifest().busy_nodes())
+        }
     };
     let without = named(&args.effort, &model)?;
     let mut algorithms = Algorithms::default();
@@ -138,7 +146,7 @@ fn options_of(
         Some(Err(ReplayError::NoCosts)) => Some(args.costs.over(Parameters::FREE)),
         Some(Err(error)) => return Err(failed(path, &error)),
     };
-    Ok(LikeOptions {
+    let options = LikeOptions {
         costs,
         algorithms,
         noise: (!model.sources.is_empty()).then(|| NoiseOfRun {
@@ -152,7 +160,8 @@ fn options_of(
             true => Scaling::Strong,
             false => Scaling::Weak,
         },
-    })
+    };
+    Ok((options, warnings))
 }
 
 fn failed(path: &Path, error: &ReplayError) -> Failure {
