@@ -101,8 +101,7 @@ fn fixed_work(run: &RunReader) -> Result<BTreeMap<u32, BTreeMap<Cpu, Series>>, E
 /// What one loop shows. `detours`: start on the clock of `sheet`, and length, in nanoseconds, in
 /// order of start.
 fn detour_findings(sheet: &DetourLoop, threshold: Nanos, detours: &[(u64, u64)]) -> DetourFindings {
-    let wall = Nanos::from_nanos(sheet.end_ns.saturating_sub(sheet.begin_ns));
-    let watched = wall.saturating_sub(sheet.recording);
+    let watched = sheet.watched();
     let count = detours.len() as u64 + sheet.not_kept;
     let begins: Vec<u64> = detours.iter().map(|d| d.0).collect();
     DetourFindings {
@@ -147,7 +146,7 @@ fn classes(detours: &[(u64, u64)], watched: Nanos) -> Vec<LengthClass> {
 }
 
 /// Stolen fraction over the whole time, with an interval over blocks of time.
-fn stolen(sheet: &DetourLoop, detours: &[(u64, u64)], watched: Nanos) -> Estimate {
+pub(crate) fn stolen(sheet: &DetourLoop, detours: &[(u64, u64)], watched: Nanos) -> Estimate {
     let value = sheet.stolen.as_f64() / watched.as_f64().max(1.0);
     let span = sheet.end_ns.saturating_sub(sheet.begin_ns).max(1);
     let blocks_n = blocks::BLOCKS;

@@ -7,6 +7,7 @@ use crate::cpu_noise::cpu_noise;
 use crate::edges::Extra;
 use crate::jitter;
 use crate::kernel::{Kernels, for_each_activation};
+use crate::load_sweep::load_sweep;
 use crate::lockstep::{LATEST_KEPT, Late, LockstepAnalysis, LockstepPhase, analyse};
 use crate::observe::{Observed, observe, watch_strikes};
 use crate::others::top_others;
@@ -112,6 +113,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         trace: trace(&manifest.nodes),
         contamination: contamination(run, &kernels, &ran, &tasks, &mut catalog),
         cpus: cpu_noise(run)?,
+        load_sweep: load_sweep(run)?,
         sources: rows.into_iter().map(|(_, f)| f).collect(),
         latest,
         lateness,

@@ -19,6 +19,7 @@ mod holes;
 mod jitter;
 mod kernel;
 pub mod limits;
+mod load_sweep;
 mod lockstep;
 mod noise_events;
 mod observe;

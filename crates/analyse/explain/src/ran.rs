@@ -6,7 +6,7 @@ use crate::ExplainError;
 use idlewave_run::tables::{Bursts, Quanta};
 use idlewave_run::{PhaseKind, RunReader};
 use idlewave_units::{Cpu, CpuSet, NodeId, Pid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// All threads that ran, other than idle.
@@ -107,13 +107,14 @@ impl Ran {
         }
     }
 
-    /// The thread that had the CPU of a measuring loop longest while that ran.
-    pub fn measured(&self, cpu: Cpu, time: Range<u64>) -> Option<Pid> {
+    /// The thread that had the CPU of a measuring loop longest while that ran; one of `own`, if any
+    /// of them had it: on a busy machine, another program may have had it longer.
+    pub fn measured(&self, cpu: Cpu, time: Range<u64>, own: &BTreeSet<Pid>) -> Option<Pid> {
         let found = self.loops.get(&cpu)?.iter().find(|l| l.time == time)?;
         let longest = found
             .had
             .iter()
-            .max_by_key(|&(&pid, &ns)| (ns, std::cmp::Reverse(pid)));
+            .max_by_key(|&(&pid, &ns)| (own.contains(&pid), ns, std::cmp::Reverse(pid)));
         longest.map(|(pid, _)| *pid)
     }
 
@@ -166,8 +167,14 @@ mod tests {
         ] {
             ran.add_to_loops(Pid::new(pid), Cpu::new(cpu), time);
         }
-        assert_eq!(ran.measured(cpu, 1_000..2_000), Some(Pid::new(8)));
-        assert_eq!(ran.measured(cpu, 1_000..1_500), None);
+        let measured = |time, own: &[u32]| {
+            let own = own.iter().map(|pid| Pid::new(*pid)).collect();
+            ran.measured(cpu, time, &own).map(Pid::get)
+        };
+        assert_eq!(measured(1_000..2_000, &[]), Some(8));
+        assert_eq!(measured(1_000..1_500, &[]), None);
+        // 8 is another program; 9 is of idlewave, and 10 never ran.
+        assert_eq!(measured(1_000..2_000, &[9, 10]), Some(9));
     }
 
     #[test]

@@ -19,12 +19,14 @@ pub fn throttled_nodes(manifest: &Manifest) -> BTreeSet<NodeId> {
         .collect()
 }
 
-/// All measuring threads of all phases. If a phase does not name its threads, the thread that had
-/// the CPU longest is taken; without the kernel's view, pid 0 stands for it.
+/// All measuring threads of all phases. If a phase does not name its threads, the thread of idlewave
+/// that had the CPU longest is taken, or else any; without the kernel's view, pid 0 stands for it.
 pub fn watches(manifest: &Manifest, tasks: &Tasks, ran: &Ran) -> Vec<Watch> {
     let mut out = Vec::new();
     let mut lockstep = 0;
     let first = manifest.nodes.first().map_or(NodeId::new(0), |n| n.node);
+    let own = tasks.rows().filter(|t| t.kind == TaskKind::Own);
+    let own: BTreeSet<Pid> = own.map(|t| t.pid).collect();
     for (index, phase) in manifest.phases.iter().enumerate() {
         let watch =
             |node: NodeId, cpu: Cpu, rank: Option<Rank>, pid: Pid, begin: u64, end: u64| Watch {
@@ -40,7 +42,7 @@ pub fn watches(manifest: &Manifest, tasks: &Tasks, ran: &Ran) -> Vec<Watch> {
             PhaseKind::Detour { loops, .. } => {
                 for l in loops {
                     // The loops ran on the node on which the command was given.
-                    let measured = ran.measured(l.cpu, l.begin_ns..l.end_ns);
+                    let measured = ran.measured(l.cpu, l.begin_ns..l.end_ns, &own);
                     let pid = measured.unwrap_or(Pid::IDLE);
                     out.push(watch(first, l.cpu, None, pid, l.begin_ns, l.end_ns));
                 }
@@ -49,7 +51,7 @@ pub fn watches(manifest: &Manifest, tasks: &Tasks, ran: &Ran) -> Vec<Watch> {
             // study, its other parts tell more.
             PhaseKind::FixedWork { .. } => {
                 for (cpu, time) in ran.worked(index as u32) {
-                    let measured = ran.measured(cpu, time.clone());
+                    let measured = ran.measured(cpu, time.clone(), &own);
                     let pid = measured.unwrap_or(Pid::IDLE);
                     out.push(watch(first, cpu, None, pid, time.start, time.end));
                 }

@@ -182,3 +182,83 @@ fn a_warm_up_is_one_if_it_repeats() {
     let one = found(3..4);
     assert!(!one.is_warm_up() && one.settled == 1, "{one:?}");
 }
+
+fn detour_loop(cpu: u32, length: u64) -> DetourLoop {
+    DetourLoop {
+        cpu: Cpu::new(cpu),
+        begin_ns: BEGIN,
+        end_ns: END,
+        turns: 1,
+        turn_quanta: 1.0,
+        recording: Nanos::ZERO,
+        not_kept: 0,
+        stolen: Nanos::from_nanos(100 * length),
+        involuntary_switches: None,
+        moved: false,
+    }
+}
+
+/// One CPU, then two: lengths double with the load, CPU 3 has longer ones than CPU 4, and work takes
+/// a tenth longer.
+#[test]
+fn a_load_sweep_tells_lengths_rates_and_speed_at_every_load() {
+    let detours_on = |loops| PhaseKind::Detour {
+        threshold: Nanos::from_micros(1),
+        floor: Nanos::ZERO,
+        loops,
+    };
+    let work = || PhaseKind::FixedWork { work_steps: 1 };
+    let kinds = vec![
+        detours_on(vec![detour_loop(3, 2_000)]),
+        work(),
+        detours_on(vec![detour_loop(3, 6_000), detour_loop(4, 4_000)]),
+        work(),
+    ];
+    let findings = run_of_all(kinds, |out| {
+        let (mut detours, mut quanta) = (Detours::default(), Quanta::default());
+        for (phase, cpu, length) in [(0, 3, 2_000), (2, 3, 6_000), (2, 4, 4_000)] {
+            for k in 0..100 {
+                detours.push(Detour {
+                    phase,
+                    cpu: Cpu::new(cpu),
+                    rank: None,
+                    begin_ns: BEGIN + k * 100_000,
+                    length: Nanos::from_nanos(length),
+                });
+            }
+        }
+        for (phase, cpu, duration) in [(1, 3, 20_000), (3, 3, 22_000), (3, 4, 99_000)] {
+            for k in 0..100 {
+                quanta.push(Quantum {
+                    phase,
+                    cpu: Cpu::new(cpu),
+                    begin_ns: BEGIN + k * 100_000,
+                    duration: Nanos::from_nanos(duration),
+                });
+            }
+        }
+        out.write_table(&detours).unwrap();
+        out.write_table(&quanta).unwrap();
+    });
+    let sweep = findings.load_sweep.expect("two loads");
+    let [one, two] = sweep.points.as_slice() else {
+        panic!("{sweep:?}");
+    };
+    let value = |e: &Option<idlewave_run::findings::Estimate>| e.as_ref().map(|e| e.value);
+    assert_eq!((sweep.first, one.busy, two.busy), (CPU, 1, 2));
+    assert_eq!(two.cpus.to_string(), "3-4");
+    assert_eq!(
+        (value(&one.work), value(&two.work)),
+        (Some(20_000.0), Some(22_000.0))
+    );
+    assert_eq!(value(&one.length), Some(2_000.0));
+    // 100 in 10 ms on every CPU: 10,000 per second, and 2, 6 and 4 % of the time.
+    assert_eq!((one.rate.value, two.rate.value), (10_000.0, 10_000.0));
+    assert!((one.stolen.value - 0.02).abs() < 1e-9, "{one:?}");
+    assert!((two.stolen.value - 0.05).abs() < 1e-9, "{two:?}");
+    let firsts = (
+        value(&sweep.length_of_first),
+        value(&sweep.length_of_others),
+    );
+    assert_eq!(firsts, (Some(6_000.0), Some(4_000.0)));
+}

@@ -29,6 +29,14 @@ idlewave.charts = () => {
     })), inTime, { mark: prediction.granularity });
   }
 
+  if (byId("chart-load")) {
+    const sweep = findings.load_sweep, inCpus = { label: "busy CPUs", format: (v) => idlewave.count(v), tick: ranks, each: true };
+    const known = (pick) => sweep.points.filter(pick).map((p) => [p.busy, pick(p)]);
+    const inTimes = { floor: 1, format: time, tick: (v) => time(v).replace(/\.0+ /, " "), fine: true };
+    lines("chart-load", () => [{ name: "median length of a detour", points: known((p) => p.length), color: color("interrupt") }], inCpus, inTimes);
+    lines("chart-load-work", () => [{ name: "median work on CPU " + sweep.first, points: known((p) => p.work), color: color("interrupt") }], inCpus, inTimes);
+  }
+
   if (byId("chart-steps")) {
     drawings.push(() => {
       const runs = findings.lockstep.map((l, i) => ({ name: l.name, bins: l.histogram, color: palette(i + 1), step: l.step }));

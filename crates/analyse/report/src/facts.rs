@@ -4,8 +4,8 @@
 use crate::number::plain;
 use idlewave_explain::catalog::LONG_CALLS;
 use idlewave_run::findings::{
-    Advice, Curve, CurvePoint, Estimate, Findings, Gain, GainOf, LockstepFindings, Prediction,
-    Repeated, SourceFinding, Topology, WarmUp, WhatIf,
+    Advice, Curve, CurvePoint, Estimate, Findings, Gain, GainOf, LoadSweep, LockstepFindings,
+    Prediction, Repeated, SourceFinding, Topology, WarmUp, WhatIf,
 };
 use idlewave_run::{Manifest, RunState, SourceKind};
 use idlewave_units::show::{self, count, percent};
@@ -93,6 +93,59 @@ pub(crate) fn warm_up_sentence(cpu: Cpu, found: &Repeated) -> String {
     match found.is_warm_up() {
         false => format!("CPU {cpu}: no warm-up that repeats"),
         true => format!("CPU {cpu}: leave out the first {skip} of a measurement"),
+    }
+}
+
+/// What a load sweep shows: does a detour last longer, and work take longer, with all CPUs busy; and
+/// are the first CPU's detours longer than those of others.
+pub(crate) fn load_sentences(sweep: &LoadSweep) -> Vec<String> {
+    let mut out = Vec::new();
+    let (Some(one), Some(all)) = (sweep.points.first(), sweep.points.last()) else {
+        return out;
+    };
+    let busy = format!("with {} busy", counted(all.busy, "CPU"));
+    let few = format!("with {}", one.busy);
+    let against = |a: &Estimate, b: &Estimate| {
+        format!(
+            "median {} against {}",
+            show::time(a.value),
+            show::time(b.value)
+        )
+    };
+    if let Some((few_long, all_long)) = one.length.as_ref().zip(all.length.as_ref()) {
+        let than = compared(all_long, few_long);
+        let times = against(all_long, few_long);
+        out.push(format!("{busy} a detour is {than} as {few}: {times}"));
+    }
+    if let Some((few_work, all_work)) = one.work.as_ref().zip(all.work.as_ref()) {
+        let than = compared(all_work, few_work);
+        let times = against(all_work, few_work);
+        out.push(format!(
+            "{busy} the same work on CPU {} takes {than} as {few}: {times}",
+            sweep.first
+        ));
+    }
+    if let Some((first, others)) = sweep
+        .length_of_first
+        .as_ref()
+        .zip(sweep.length_of_others.as_ref())
+    {
+        let than = compared(first, others);
+        let times = against(first, others);
+        out.push(format!(
+            "a detour on CPU {} is {than} as one on other CPUs: {times}",
+            sweep.first
+        ));
+    }
+    out
+}
+
+/// How long the first is, if their intervals do not overlap: "1.20 times as long", to be followed by
+/// "as ...".
+fn compared(a: &Estimate, b: &Estimate) -> String {
+    match a.low > b.high || a.high < b.low {
+        true => format!("{} times as long", show::digits(a.value / b.value)),
+        false => "about as long".to_owned(),
     }
 }
 

@@ -39,6 +39,9 @@ pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color
     let measured = manifest.simulated.is_none();
     program::headline(&mut screen, manifest, findings);
     if of_cpus {
+        if let Some(sweep) = &findings.load_sweep {
+            cpus::load_sweep(&mut screen, sweep);
+        }
         cpus::starts(&mut screen, &findings.cpus);
         cpus::measured(&mut screen, &findings.cpus);
     } else {

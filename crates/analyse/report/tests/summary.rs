@@ -275,9 +275,12 @@ fn a_measurement_of_cpus_is_shown_without_what_it_never_has() {
     manifest.ranks.clear();
     let mut findings = bare_findings();
     findings.cpus = studied.cpus;
+    findings.load_sweep = studied.load_sweep;
     findings.sources = studied.sources;
     let text = render_text(&manifest, &findings, 80, false);
     for heading in [
+        "NOISE AND LOAD",
+        "CPU 0 is 1.50 times as long as",
         "WARM-UP in 10 starts",
         "DETOURS of ",
         "THE SAME WORK again",

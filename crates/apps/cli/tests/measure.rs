@@ -389,3 +389,24 @@ fn several_starts_after_idleness_are_compared() {
     }
     panic!("no start is long enough");
 }
+
+#[test]
+fn a_load_sweep_measures_one_cpu_and_then_more() {
+    let allowed = idlewave_sys::affinity::allowed().expect("CPUs");
+    let two: Vec<String> = allowed.iter().take(2).map(|c| c.to_string()).collect();
+    if two.len() < 2 {
+        skip("a load sweep needs two CPUs");
+        return;
+    }
+    let words = format!(
+        "load-sweep --cpus {} --no-trace --duration 200ms",
+        two.join(",")
+    );
+    let (found, _) = of_cpus(&words, None);
+    let points = found["load_sweep"]["points"].as_array().expect("points");
+    let busy: Vec<_> = points.iter().map(|p| p["busy"].as_u64()).collect();
+    assert_eq!(busy, [Some(1), Some(2)]);
+    for point in points {
+        assert!(point["work"]["value"].as_f64() > Some(0.0), "{point}");
+    }
+}

@@ -111,6 +111,12 @@ pub enum CpuMeasurement {
         /// Idleness before each.
         rest: Nanos,
     },
+    /// Detours, and how long the same work takes, with one busy CPU, two, and so on to all. The
+    /// duration is that of each of the two on each number of CPUs.
+    LoadSweep {
+        /// The work.
+        work: Work,
+    },
 }
 
 /// Options of a measurement of every CPU by itself.
@@ -148,6 +154,7 @@ impl CpuOptions {
         )?;
         match self.what {
             CpuMeasurement::Detours => {}
+            CpuMeasurement::LoadSweep { work } => work.check()?,
             CpuMeasurement::FixedWork { work, runs } => {
                 work.check()?;
                 if runs == Some(0) {

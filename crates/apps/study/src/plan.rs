@@ -31,6 +31,15 @@ pub enum Part {
     Rest,
 }
 
+/// A part, how long it takes, and where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Piece {
+    pub part: Part,
+    pub duration: Duration,
+    /// The CPUs that measure; lockstep runs have the ranks' own.
+    pub cpus: Vec<Cpu>,
+}
+
 /// What to measure, in which order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -38,8 +47,8 @@ pub struct Plan {
     pub cpus: CpuSet,
     /// CPU of each rank; empty without lockstep runs.
     pub rank_cpus: Vec<Cpu>,
-    /// The parts with their durations, one after the other.
-    pub parts: Vec<(Part, Duration)>,
+    /// The parts, one after the other.
+    pub parts: Vec<Piece>,
     /// Computation of one iteration.
     pub work: Nanos,
     /// Work of one fixed work quantum.
@@ -83,12 +92,14 @@ impl Plan {
         );
         Ok(Self {
             rank_cpus: (0..ranks).map(|rank| list[rank % list.len()]).collect(),
-            parts: vec![
+            parts: [
                 (Part::Detours, share(25)),
                 (Part::FixedWork { runs: None }, share(15).min(most_work)),
                 (Part::Lockstep(Coupling::Neighbours), share(30)),
                 (Part::Lockstep(Coupling::Barrier), share(30)),
-            ],
+            ]
+            .map(|(part, duration)| on(&list, part, duration))
+            .into(),
             work: options.work,
             quantum: Work::Time(quantum),
             max_iterations: MOST_RECORDS / ranks as u64,
@@ -104,21 +115,40 @@ impl Plan {
     pub fn of_cpus(options: &CpuOptions, allowed: &CpuSet) -> Result<Self, SessionError> {
         options.check()?;
         let duration = options.duration.to_duration();
+        let cpus = chosen(options.cpus.as_ref(), allowed)?;
+        let all: Vec<Cpu> = cpus.iter().collect();
         let (parts, quantum) = match options.what {
-            CpuMeasurement::Detours => (vec![(Part::Detours, duration)], Work::Time(Nanos::ZERO)),
+            CpuMeasurement::Detours => (
+                vec![on(&all, Part::Detours, duration)],
+                Work::Time(Nanos::ZERO),
+            ),
             CpuMeasurement::FixedWork { work, runs } => {
-                (vec![(Part::FixedWork { runs }, duration)], work)
+                (vec![on(&all, Part::FixedWork { runs }, duration)], work)
             }
             CpuMeasurement::WarmUp { work, starts, rest } => {
                 let start = [
-                    (Part::Rest, rest.to_duration()),
-                    (Part::FixedWork { runs: None }, duration),
+                    on(&all, Part::Rest, rest.to_duration()),
+                    on(&all, Part::FixedWork { runs: None }, duration),
                 ];
-                (start.repeat(starts as usize), work)
+                (vec![start; starts as usize].concat(), work)
+            }
+            CpuMeasurement::LoadSweep { work } => {
+                if all.len() < 2 {
+                    return Err(SessionError::Option {
+                        option: format!("--cpus {cpus}"),
+                        reason: "a load sweep needs two CPUs or more".to_owned(),
+                        next: "let this process use more CPUs".to_owned(),
+                    });
+                }
+                let point = |busy: usize| {
+                    [Part::Detours, Part::FixedWork { runs: None }]
+                        .map(|part| on(&all[..busy], part, duration))
+                };
+                (busy(all.len()).flat_map(point).collect(), work)
             }
         };
         Ok(Self {
-            cpus: chosen(options.cpus.as_ref(), allowed)?,
+            cpus,
             rank_cpus: Vec::new(),
             parts,
             work: Nanos::ZERO,
@@ -130,16 +160,14 @@ impl Plan {
 
     /// Whether any part works, so that the speed of the CPU matters.
     pub fn works(&self) -> bool {
-        let works = |part: &Part| !matches!(part, Part::Detours | Part::Rest);
-        self.parts.iter().any(|(part, _)| works(part))
+        let works = |piece: &Piece| !matches!(piece.part, Part::Detours | Part::Rest);
+        self.parts.iter().any(works)
     }
 
     /// The time that all parts take, if a fixed work quantum takes `quantum`.
     pub fn takes(&self, quantum: Nanos) -> Duration {
         let parts = self.parts.iter();
-        parts
-            .map(|(part, longest)| part.takes(*longest, quantum))
-            .sum()
+        parts.map(|p| p.part.takes(p.duration, quantum)).sum()
     }
 
     /// The share of the run's size limit for a part of this duration.
@@ -155,6 +183,21 @@ impl Plan {
             .enumerate()
             .map(|(rank, &cpu)| (Rank::new(rank as u32), cpu))
     }
+}
+
+fn on(cpus: &[Cpu], part: Part, duration: Duration) -> Piece {
+    Piece {
+        part,
+        duration,
+        cpus: cpus.to_vec(),
+    }
+}
+
+/// How many CPUs are busy at the points of a load sweep: every number up to eight, then powers of
+/// two, and all.
+fn busy(all: usize) -> impl Iterator<Item = usize> {
+    let numbers = (1..all).filter(|n| *n <= 8 || n.is_power_of_two());
+    numbers.chain([all])
 }
 
 /// The CPUs that were asked for, or all.
@@ -189,6 +232,33 @@ mod tests {
     }
 
     #[test]
+    fn a_load_sweep_keeps_more_and_more_cpus_busy() {
+        let of = |all| busy(all).collect::<Vec<_>>();
+        assert_eq!(of(2), [1, 2]);
+        assert_eq!(of(24), [1, 2, 3, 4, 5, 6, 7, 8, 16, 24]);
+        let options = CpuOptions {
+            what: CpuMeasurement::LoadSweep {
+                work: Work::Time(Nanos::from_micros(20)),
+            },
+            output: None,
+            duration: Nanos::from_secs(1),
+            cpus: Some(set("3,5")),
+            trace: false,
+            max_size: Bytes::new(1 << 30),
+            command: Vec::new(),
+        };
+        let plan = Plan::of_cpus(&options, &set("0-7")).expect("a plan");
+        let where_: Vec<_> = plan.parts.iter().map(|p| p.cpus.len()).collect();
+        assert_eq!(where_, [1, 1, 2, 2]);
+        let alone = CpuOptions {
+            cpus: Some(set("3")),
+            ..options
+        };
+        let refused = Plan::of_cpus(&alone, &set("0-7")).expect_err("one CPU");
+        assert!(refused.to_string().contains("--cpus 3"), "{refused}");
+    }
+
+    #[test]
     fn ranks_beyond_the_cpus_share_them_in_turn() {
         let options = StudyOptions {
             ranks: Some(5),
@@ -214,6 +284,6 @@ mod tests {
     fn a_node_of_many_cpus_records_no_more_than_memory_allows() {
         let plan = Plan::of(&StudyOptions::default(), &set("0-255")).expect("a plan");
         assert!(plan.max_iterations * 256 <= MOST_RECORDS);
-        assert!(plan.parts[1].1 < Duration::from_secs(1));
+        assert!(plan.parts[1].duration < Duration::from_secs(1));
     }
 }

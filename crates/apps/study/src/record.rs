@@ -115,6 +115,7 @@ pub fn measure_cpus(
             CpuMeasurement::Detours => "idlewave measure detour",
             CpuMeasurement::FixedWork { .. } => "idlewave measure fwq",
             CpuMeasurement::WarmUp { .. } => "idlewave measure warmup",
+            CpuMeasurement::LoadSweep { .. } => "idlewave measure load-sweep",
         },
         path,
         kept: scratch.is_none(),

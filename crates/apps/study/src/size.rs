@@ -27,12 +27,14 @@ impl Size {
     pub fn of(plan: &Plan, quantum: Nanos, traced: bool) -> Self {
         let cpus = plan.cpus.len() as u64;
         let fit = |duration: Duration, one: Nanos| duration.as_nanos() as u64 / one.get().max(1);
-        let rows = plan.parts.iter().map(|&(part, duration)| match part {
+        let rows = plan.parts.iter().map(|p| match p.part {
             // Detours are few.
             Part::Detours | Part::Rest => 0,
-            Part::FixedWork { .. } => fit(part.takes(duration, quantum), quantum) * cpus * QUANTUM,
+            Part::FixedWork { .. } => {
+                fit(p.part.takes(p.duration, quantum), quantum) * p.cpus.len() as u64 * QUANTUM
+            }
             Part::Lockstep(_) => {
-                let steps = fit(duration, plan.work).min(plan.max_iterations);
+                let steps = fit(p.duration, plan.work).min(plan.max_iterations);
                 steps * plan.rank_cpus.len() as u64 * ITERATION_BYTES
             }
         });

@@ -9,12 +9,14 @@ use idlewave_units::{Cpu, CpuSet, Nanos, Rank};
 use serde::{Deserialize, Serialize};
 
 mod jitter;
+mod load_sweep;
 mod program;
 
 // Results of estimators are stored as they are: these types are part of the schema.
 pub use idlewave_stats::estimate::{Estimate, Periodicity};
 pub use idlewave_stats::warm_up::{Repeated, WarmUp};
 pub use jitter::*;
+pub use load_sweep::*;
 pub use program::*;
 
 /// Everything found in a run.
@@ -29,6 +31,9 @@ pub struct Findings {
     pub contamination: Contamination,
     /// Noise of every CPU measured.
     pub cpus: Vec<CpuNoise>,
+    /// The same with more and more CPUs busy; `None` if that was not measured.
+    #[serde(default)]
+    pub load_sweep: Option<LoadSweep>,
     /// The lockstep runs.
     pub lockstep: Vec<LockstepFindings>,
     /// The table of sources, most time lost by all ranks first; `Unexplained` is always in it.

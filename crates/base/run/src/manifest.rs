@@ -310,6 +310,14 @@ pub struct DetourLoop {
     pub moved: bool,
 }
 
+impl DetourLoop {
+    /// Time watched: from the first reading to the last, without the writing of records.
+    pub fn watched(&self) -> Nanos {
+        let wall = Nanos::from_nanos(self.end_ns.saturating_sub(self.begin_ns));
+        wall.saturating_sub(self.recording)
+    }
+}
+
 /// One rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankSheet {

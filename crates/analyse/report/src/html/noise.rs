@@ -43,6 +43,17 @@ pub(super) fn section(findings: &Findings) -> String {
         ));
         body.push_str(&table("sortable scroll", &header, &rows));
     }
+    if let Some(sweep) = &findings.load_sweep {
+        body.push_str("<div class=\"pair\">\n");
+        let said = facts::load_sentences(sweep);
+        body.push_str(&figure("Detours and load", "chart-load", &sentences(&said)));
+        body.push_str(&figure(
+            "Work and load",
+            "chart-load-work",
+            "The same work on the first CPU, median: it rises where the speed of a core falls with the load.",
+        ));
+        body.push_str("</div>\n");
+    }
     for (cpu, starts) in findings
         .cpus
         .iter()
@@ -88,6 +99,16 @@ pub(super) fn section(findings: &Findings) -> String {
     }
     body.push_str("</div>\n");
     in_section("noise", "Noise and distributions", &body)
+}
+
+/// Sentences without a capital or a full stop, as a paragraph.
+fn sentences(all: &[String]) -> String {
+    let capital = |text: &String| {
+        let mut letters = text.chars();
+        let first = letters.next().map(|c| c.to_uppercase().to_string());
+        format!("{}{}.", first.unwrap_or_default(), letters.as_str())
+    };
+    all.iter().map(capital).collect::<Vec<_>>().join(" ")
 }
 
 fn figure(title: &str, id: &str, text: &str) -> String {

@@ -4,8 +4,8 @@ use super::machine::{CULPRIT, Machine, Step, TALK_NS, WORK_NS, What};
 use idlewave_run::findings::{
     Advice, ChargedFinding, CpuNoise, Curve, CurvePoint, DetourFindings, Estimate, Findings,
     FixedWorkFindings, Gain, GainOf, GranularityCurve, LateFinding, LatePartFinding, LengthClass,
-    LockstepFindings, Periodicity, Prediction, PredictionCheck, Repeated, SourceFinding,
-    SpeedLevel, Topology, WarmUp, WhatIf,
+    LoadPoint, LoadSweep, LockstepFindings, Periodicity, Prediction, PredictionCheck, Repeated,
+    SourceFinding, SpeedLevel, Topology, WarmUp, WhatIf,
 };
 use idlewave_run::{
     Contamination, Ledger, Manifest, NoiseProfile, SourceKind, TraceCost, TraceMode, TraceSheet,
@@ -30,6 +30,7 @@ pub fn bare_findings() -> Findings {
         jitter: Vec::new(),
         contamination: Contamination::default(),
         cpus: Vec::new(),
+        load_sweep: None,
         lockstep: Vec::new(),
         sources: Vec::new(),
         latest: Vec::new(),
@@ -87,6 +88,12 @@ pub(super) fn find(machine: &Machine, manifest: &Manifest) -> Findings {
             .enumerate()
             .map(|(c, _)| cpu_noise(machine, c))
             .collect(),
+        load_sweep: Some(LoadSweep {
+            first: Cpu::new(0),
+            points: [1, 2].map(load_point).into(),
+            length_of_first: Some(estimate(2_400.0, 900)),
+            length_of_others: Some(estimate(1_600.0, 700)),
+        }),
         lockstep: (0..2).map(|p| lockstep(machine, p)).collect(),
         sources,
         latest,
@@ -97,6 +104,18 @@ pub(super) fn find(machine: &Machine, manifest: &Manifest) -> Findings {
         prediction: Some(prediction(culprit)),
         advice: advice(culprit, ranks),
         losses: manifest.losses.clone(),
+    }
+}
+
+fn load_point(busy: u32) -> LoadPoint {
+    let more = f64::from(busy - 1);
+    LoadPoint {
+        busy,
+        cpus: (0..busy).map(Cpu::new).collect(),
+        stolen: estimate(0.01 + 0.002 * more, 1_000),
+        rate: estimate(800.0 + 40.0 * more, 1_000),
+        length: Some(estimate(1_500.0 + 600.0 * more, 1_000)),
+        work: Some(estimate(20_000.0 + 10.0 * more, 4_000)),
     }
 }
 

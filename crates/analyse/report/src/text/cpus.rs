@@ -2,7 +2,9 @@
 
 use crate::facts;
 use crate::screen::{Screen, Style};
-use idlewave_run::findings::{CpuNoise, DetourFindings, Estimate, FixedWorkFindings, Repeated};
+use idlewave_run::findings::{
+    CpuNoise, DetourFindings, Estimate, FixedWorkFindings, LoadPoint, LoadSweep, Repeated,
+};
 use idlewave_units::show::{self, count, count_f64, percent, percent_range};
 use idlewave_units::{Cpu, Nanos, grouped};
 
@@ -73,6 +75,39 @@ pub(super) fn measured(screen: &mut Screen, cpus: &[CpuNoise]) {
         "  ",
         &format!("the same work on another machine: idlewave measure fwq --work {steps}"),
     );
+}
+
+/// How noise depends on the load.
+pub(super) fn load_sweep(screen: &mut Screen, sweep: &LoadSweep) {
+    screen.line(
+        Style::Heading,
+        "NOISE AND LOAD (stolen, rate: of each busy CPU; length, work: medians)",
+    );
+    let dash = || "-".to_owned();
+    let row = |point: &LoadPoint| {
+        let LoadPoint { stolen, .. } = point;
+        vec![
+            point.busy.to_string(),
+            percent(stolen.value),
+            percent_range(stolen.low, stolen.high),
+            format!("{}/s", count_f64(point.rate.value)),
+            point
+                .length
+                .as_ref()
+                .map_or_else(dash, |l| show::time(l.value)),
+            point
+                .work
+                .as_ref()
+                .map_or_else(dash, |w| show::time(w.value)),
+        ]
+    };
+    let rows: Vec<Vec<String>> = sweep.points.iter().map(row).collect();
+    let work = format!("work on CPU {}", sweep.first);
+    let header = ["busy CPUs", "stolen", "(95 %)", "rate", "length", &work];
+    screen.table(&header, &rows);
+    for text in facts::load_sentences(sweep) {
+        screen.wrap(Style::Plain, "  ", &text);
+    }
 }
 
 /// What several starts have in common.

@@ -51,11 +51,20 @@ pub struct WarmUpArgs {
     idle: Nanos,
 }
 
+#[derive(Debug, Args)]
+pub struct LoadSweepArgs {
+    #[command(flatten)]
+    cpus: CpusArgs,
+    /// Work of a quantum: a time, or a number of steps
+    #[arg(long, default_value = "20us", value_name = "TIME|STEPS")]
+    work: Work,
+}
+
 /// What measurements of the CPUs of this node have in common.
 #[derive(Debug, Args)]
 struct CpusArgs {
     /// Time to measure, from 100ms to 60min [default: 3s; with --runs as long as they take; of warmup,
-    /// each start: 500ms]
+    /// each start: 500ms; of load-sweep, each part: 3s]
     #[arg(long, value_name = "TIME")]
     duration: Option<Nanos>,
     #[command(flatten)]
@@ -106,6 +115,14 @@ impl WarmUpArgs {
             rest: self.idle,
         };
         self.cpus.run(what, Nanos::from_millis(500), stop)
+    }
+}
+
+impl LoadSweepArgs {
+    /// Runs the command.
+    pub fn run(self, stop: &Stop) -> Result<(), Failure> {
+        let what = CpuMeasurement::LoadSweep { work: self.work };
+        self.cpus.run(what, USUAL, stop)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::json::Begun;
 use crate::output::print;
 use crate::progress::Bars;
 use clap::{Args, Subcommand, ValueEnum};
-use cpus::{DetourArgs, FwqArgs, WarmUpArgs};
+use cpus::{DetourArgs, FwqArgs, LoadSweepArgs, WarmUpArgs};
 use idlewave_fabric::netctx::device::Attachment;
 use idlewave_measure::{
     Benchmark, Class, FabricChoice, Halo, MeasureError, MeasureOptions, Scaling, What, measure,
@@ -35,7 +35,8 @@ Examples:
   idlewave measure pingpong --ranks 2 --json
   idlewave measure detour --duration 1min -o detours
   idlewave measure fwq --work 100000 --runs 100000
-  idlewave measure warmup --starts 20 --idle 5s")]
+  idlewave measure warmup --starts 20 --idle 5s
+  idlewave measure load-sweep -o sweep")]
 pub struct MeasureArgs {
     #[command(subcommand)]
     what: Measurement,
@@ -53,6 +54,8 @@ enum Measurement {
     /// Whether the same work takes longer after the CPUs were idle, and for how long
     #[command(name = "warmup")]
     WarmUp(WarmUpArgs),
+    /// Detours, and how long the same work takes, with one busy CPU, two, and so on to all
+    LoadSweep(LoadSweepArgs),
 }
 
 /// What ranks measure together.
@@ -370,6 +373,7 @@ pub fn run_measure(args: MeasureArgs, stop: &Stop) -> Result<(), Failure> {
         Measurement::Detour(args) => args.run(stop),
         Measurement::Fwq(args) => args.run(stop),
         Measurement::WarmUp(args) => args.run(stop),
+        Measurement::LoadSweep(args) => args.run(stop),
     }
 }
 

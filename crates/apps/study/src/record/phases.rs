@@ -1,11 +1,11 @@
 //! Runs the parts of the plan, one after the other.
 
-use crate::plan::{Part, Plan, THRESHOLD};
+use crate::plan::{Part, Piece, Plan, THRESHOLD};
 use idlewave_clock::{Calibration, Readings, monotonic_ns};
 use idlewave_run::{Coupling, Phase, PhaseKind};
 use idlewave_session::SessionError;
 use idlewave_session::{Current, Recording};
-use idlewave_units::{Bytes, Cpu, Nanos};
+use idlewave_units::{Bytes, Cpu, Nanos, counted};
 use idlewave_workloads::{detour, fixed_work, lockstep};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,25 +26,26 @@ pub struct Phases<'a> {
 impl Phases<'_> {
     /// Runs all parts; stops cleanly between or within them when the recording is over.
     pub fn run(&mut self, recording: &mut Recording<'_>) -> Result<(), SessionError> {
-        for &(part, duration) in &self.plan.parts {
+        let plan = self.plan;
+        for Piece {
+            part,
+            duration,
+            cpus,
+        } in &plan.parts
+        {
             if recording.is_over() {
                 break;
             }
-            self.most = self
-                .plan
-                .share_of_size(part.takes(duration, self.quantum.1), self.quantum.1);
+            let (part, duration, quantum) = (*part, *duration, self.quantum.1);
+            self.most = plan.share_of_size(part.takes(duration, quantum), quantum);
             match part {
-                Part::Detours => self.detours(recording, duration)?,
-                Part::FixedWork { runs } => self.fixed_work(recording, duration, runs)?,
+                Part::Detours => self.detours(recording, duration, cpus)?,
+                Part::FixedWork { runs } => self.fixed_work(recording, duration, cpus, runs)?,
                 Part::Lockstep(coupling) => self.lockstep(recording, duration, coupling)?,
                 Part::Rest => rest(recording, duration),
             }
         }
         Ok(())
-    }
-
-    fn cpus(&self) -> Vec<Cpu> {
-        self.plan.cpus.iter().collect()
     }
 
     /// Enters a phase with a provisional end, which remains if this process is killed.
@@ -69,10 +70,10 @@ impl Phases<'_> {
         &mut self,
         recording: &mut Recording<'_>,
         duration: Duration,
+        cpus: &[Cpu],
     ) -> Result<(), SessionError> {
-        let cpus = self.cpus();
         recording.part(
-            "watching for detours on all CPUs",
+            &format!("watching for detours on {}", counted(cpus.len(), "CPU")),
             Current {
                 duration,
                 ranks: false,
@@ -86,7 +87,7 @@ impl Phases<'_> {
         };
         let index = self.begin(recording, kind, duration)?;
         let params = detour::Params {
-            cpus,
+            cpus: cpus.to_vec(),
             duration,
             threshold: THRESHOLD,
             phase: index as u32,
@@ -120,12 +121,15 @@ impl Phases<'_> {
         &mut self,
         recording: &mut Recording<'_>,
         duration: Duration,
+        cpus: &[Cpu],
         runs: Option<u64>,
     ) -> Result<(), SessionError> {
-        let cpus = self.cpus();
         let (work_steps, time) = self.quantum;
         recording.part(
-            "timing the fixed work quantum on all CPUs",
+            &format!(
+                "timing the fixed work quantum on {}",
+                counted(cpus.len(), "CPU")
+            ),
             Current {
                 duration: Part::FixedWork { runs }.takes(duration, time),
                 ranks: false,
@@ -134,7 +138,7 @@ impl Phases<'_> {
         );
         let index = self.begin(recording, PhaseKind::FixedWork { work_steps }, duration)?;
         let params = fixed_work::Params {
-            cpus,
+            cpus: cpus.to_vec(),
             duration,
             work_steps,
             expected: time.to_duration(),
