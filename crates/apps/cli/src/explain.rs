@@ -1,7 +1,7 @@
 //! `idlewave explain`: rebuilds the analysis of a run from its bundle alone.
 
 use crate::effort::effort;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::limits::LimitArgs;
 use crate::output::{of_bundle, print_of_bundle, printed};
@@ -96,6 +96,11 @@ fn views() -> impl TypedValueParser<Value = ViewKind> {
 /// Runs the command.
 pub fn run_explain(args: &ExplainArgs, stop: &Stop) -> Result<(), Failure> {
     args.limits.check()?;
+    let other = args.calls || args.view.is_some() || args.versus.is_some();
+    if other && args.limits.is_set() {
+        let what = "judge limits beside --calls, --view or --versus";
+        return Err(Failure::new(Exit::Usage, what).with_next("omit one of the two"));
+    }
     let bars = Bars::new(!args.json);
     if let Some(other) = &args.versus {
         let both = [saved(&args.run, stop, &bars)?, saved(other, stop, &bars)?];

@@ -47,12 +47,17 @@ struct Judged<'a> {
 }
 
 impl LimitArgs {
+    /// Whether there is any limit.
+    pub fn is_set(&self) -> bool {
+        !self.limits.is_empty() || self.profile.is_some()
+    }
+
     /// Refuses what cannot be done before anything is measured.
     pub fn check(&self) -> Result<(), Failure> {
         let Some(path) = &self.junit else {
             return Ok(());
         };
-        if self.limits.is_empty() && self.profile.is_none() {
+        if !self.is_set() {
             let failure = Failure::new(Exit::Usage, "write --junit without any limit");
             return Err(failure.with_next("add --limit or --profile"));
         }

@@ -80,6 +80,8 @@ fn limits_that_are_none_are_refused_before_anything_is_done() {
     let ended = judged(&["--limit", "noise=1"]);
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.stderr.contains("noise=0.1%"), "{}", ended.stderr);
+    let [what, _] = judged(&["--profile", "cloud", "--view", "daemons"]).failed(2);
+    assert!(what.contains("--view"), "{what}");
     let [_, next] = judged(&["--junit", "x.xml"]).failed(2);
     assert!(next.contains("--limit"), "{next}");
 }
