@@ -223,6 +223,20 @@ pub struct Tail {
     pub goodness: Tested,
 }
 
+impl Tail {
+    /// Share of `values` values that is above the threshold.
+    pub fn share(&self, values: usize) -> f64 {
+        self.exceedances as f64 / values as f64
+    }
+
+    /// The level that one in `draws` draws exceeds on average, if the tail was fitted to `values`
+    /// values; the threshold, if more do so.
+    pub fn level(&self, draws: f64, values: usize) -> f64 {
+        let of_exceedances = 1.0 / (draws * self.share(values));
+        self.threshold as f64 + self.law.quantile(of_exceedances.min(1.0))
+    }
+}
+
 /// Fits exceedances above `threshold`; `seed` is that of the simulated probability. `None` with
 /// fewer than 50, or if all are equal.
 pub fn fit_above(sorted: &[u64], threshold: u64, seed: u64) -> Option<Tail> {
@@ -262,11 +276,11 @@ pub fn fit_above(sorted: &[u64], threshold: u64, seed: u64) -> Option<Tail> {
     })
 }
 
-/// The tail of `sorted` values, in rising order. Thresholds tried leave a quarter of the values
-/// (1,000 at most), then a half, a quarter, ... of that; the lowest one whose fit is not rejected
-/// at 10 % is taken. `None` if none has 50 exceedances.
-pub fn tail(sorted: &[u64], seed: u64) -> Option<Tail> {
-    let mut wanted = (sorted.len() / 4).min(MOST);
+/// The tail of `sorted` values, in rising order: at most one in `part` of them. Thresholds tried
+/// leave that many values (1,000 at most), then a half, a quarter, ... of that; the lowest one whose
+/// fit is not rejected at 10 % is taken. `None` if none has 50 exceedances.
+pub fn tail(sorted: &[u64], part: usize, seed: u64) -> Option<Tail> {
+    let mut wanted = (sorted.len() / part).min(MOST);
     while wanted >= LEAST {
         let threshold = sorted[sorted.len() - wanted - 1];
         if let Some(tail) = fit_above(sorted, threshold, seed) {
@@ -395,8 +409,8 @@ mod cases {
         values.extend((0..200).map(|i| 50_000 + i % 7));
         values.sort_unstable();
         assert!(fit_above(&values, 1_000, 1).unwrap().goodness.p < 0.01);
-        assert_eq!(tail(&[5; 400], 1), None);
-        assert_eq!(tail(&(0..199).collect::<Vec<u64>>(), 1), None);
+        assert_eq!(tail(&[5; 400], 4, 1), None);
+        assert_eq!(tail(&(0..199).collect::<Vec<u64>>(), 4, 1), None);
         assert_eq!(maximum_likelihood(&[0.0, 1.0]), None);
         assert_eq!(maximum_likelihood(&[]), None);
     }
@@ -411,7 +425,7 @@ mod cases {
         let mut values: Vec<u64> = (0..4_600).map(|_| 900 + random.bits() % 100).collect();
         values.extend((0..400).map(|_| 10_000 + law.quantile(random.uniform()) as u64));
         values.sort_unstable();
-        let tail = tail(&values, 1).unwrap();
+        let tail = tail(&values, 4, 1).unwrap();
         assert!(
             tail.threshold >= 10_000 && tail.exceedances >= 200,
             "{tail:?}"
