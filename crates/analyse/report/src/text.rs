@@ -9,7 +9,7 @@ mod outcome;
 mod program;
 mod simulated;
 
-pub(crate) use jitter::sentences as jitter_sentences;
+pub(crate) use jitter::{not_extrapolated, sentences as jitter_sentences, with_interval};
 pub(crate) use machine::mode_name;
 pub use program::render_calls;
 

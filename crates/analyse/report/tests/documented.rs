@@ -290,6 +290,8 @@ fn jitter() -> JitterFindings {
             ranks: 2,
             gaussian: Some(0.9),
             measured: Some(0.8),
+            extrapolated: Some(estimate()),
+            not_extrapolated: Some("too few".into()),
         }],
         distribution: vec![JitterPoint {
             duration: Nanos::ZERO,

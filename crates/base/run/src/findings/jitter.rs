@@ -98,6 +98,13 @@ pub struct JitterScale {
     /// If all ranks varied like those measured, independently, 0..=1. `None` where the measurement
     /// is too short.
     pub measured: Option<f64>,
+    /// The same where the measurement is too short, extrapolated by a generalised Pareto tail. The
+    /// lower end is 0 if the durations do not exclude a tail without a mean.
+    #[serde(default)]
+    pub extrapolated: Option<Estimate>,
+    /// Why there is neither of the two.
+    #[serde(default)]
+    pub not_extrapolated: Option<String>,
 }
 
 /// A point of a distribution function.
