@@ -141,6 +141,7 @@ fn findings(series: &Series) -> Option<JitterFindings> {
     let core = fit
         .as_ref()
         .map(|fit| core(fit, &times, &sorted, efficiency.value));
+    let (scale, tail_shape) = scale(&times, &sorted, fit.as_ref());
     let steps_method = |what: &str| format!("{what}, 95 % interval by resampling blocks of steps");
     Some(JitterFindings {
         phase: series.phase,
@@ -162,7 +163,8 @@ fn findings(series: &Series) -> Option<JitterFindings> {
             n: times.steps() as u64,
             method: steps_method("sum of the steps' means over the sum of their maxima"),
         },
-        scale: scale(&times, &sorted, fit.as_ref()),
+        scale,
+        tail_shape,
         distribution: distribution(&sorted, fit.as_ref()),
         slow_ranks: slow_ranks(&counts).into_iter().map(Rank::new).collect(),
         slowest_counts: counts,
@@ -175,8 +177,13 @@ fn findings(series: &Series) -> Option<JitterFindings> {
     })
 }
 
-/// Efficiency at this run's number of ranks and at others.
-fn scale(times: &StepTimes<'_>, sorted: &[u64], fit: Option<&Fit>) -> Vec<JitterScale> {
+/// Efficiency at this run's number of ranks and at others, and the shape of the tail by which some
+/// of them are extrapolated.
+fn scale(
+    times: &StepTimes<'_>,
+    sorted: &[u64],
+    fit: Option<&Fit>,
+) -> (Vec<JitterScale>, Option<Estimate>) {
     let own = times.ranks() as u64;
     let mut scale: Vec<JitterScale> = std::iter::once(own)
         .chain(SCALE.into_iter().filter(|&ranks| ranks > own))
@@ -188,20 +195,34 @@ fn scale(times: &StepTimes<'_>, sorted: &[u64], fit: Option<&Fit>) -> Vec<Jitter
             not_extrapolated: None,
         })
         .collect();
-    if scale.iter().any(|point| point.measured.is_none()) {
-        let tailed = Tailed::fit(sorted, &times.blocks(), SEED);
-        for point in scale.iter_mut().filter(|point| point.measured.is_none()) {
-            let found = tailed
-                .as_ref()
-                .map_err(|why| *why)
-                .and_then(|tailed| beyond(tailed, sorted, point.ranks));
-            match found {
-                Ok(estimate) => point.extrapolated = Some(estimate),
-                Err(why) => point.not_extrapolated = Some(why.to_string()),
-            }
+    if scale.iter().all(|point| point.measured.is_some()) {
+        return (scale, None);
+    }
+    let tailed = Tailed::fit(sorted, &times.blocks(), SEED);
+    for point in scale.iter_mut().filter(|point| point.measured.is_none()) {
+        let found = tailed
+            .as_ref()
+            .map_err(|why| *why)
+            .and_then(|tailed| beyond(tailed, sorted, point.ranks));
+        match found {
+            Ok(estimate) => point.extrapolated = Some(estimate),
+            Err(why) => point.not_extrapolated = Some(why.to_string()),
         }
     }
-    scale
+    let shape = tailed.ok().map(|tailed| {
+        let tail = tailed.tail();
+        Estimate {
+            value: tail.law.shape,
+            low: tail.shape.0,
+            high: tail.shape.1,
+            n: tail.exceedances as u64,
+            method: format!(
+                "generalised Pareto law of durations above {} ns, 95 %, profile likelihood",
+                tail.threshold
+            ),
+        }
+    });
+    (scale, shape)
 }
 
 /// Efficiency of more ranks than a tenth of the durations. The error of the mean is left out: it
@@ -210,17 +231,12 @@ fn beyond(tailed: &Tailed<'_>, sorted: &[u64], ranks: u64) -> Result<Estimate, U
     let maximum = tailed.expected_maximum(ranks)?;
     let n = sorted.len() as u64;
     let mean = sorted.iter().map(|&d| d as f64).sum::<f64>() / n as f64;
-    let tail = tailed.tail();
     Ok(Estimate {
         value: mean / maximum.value,
         low: maximum.high.map_or(0.0, |high| mean / high),
         high: (mean / maximum.low).min(1.0),
         n,
-        method: format!(
-            "mean over expected maximum, generalised Pareto tail of the {} durations above {} ns, shape {:.2} ({:.2} to {:.2}); \
-             95 %, profile likelihood",
-            tail.exceedances, tail.threshold, tail.law.shape, tail.shape.0, tail.shape.1
-        ),
+        method: "mean over expected maximum, extrapolated by a generalised Pareto tail, 95 %, profile likelihood".to_owned(),
     })
 }
 

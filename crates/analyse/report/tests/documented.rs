@@ -293,6 +293,7 @@ fn jitter() -> JitterFindings {
             extrapolated: Some(estimate()),
             not_extrapolated: Some("too few".into()),
         }],
+        tail_shape: Some(estimate()),
         distribution: vec![JitterPoint {
             duration: Nanos::ZERO,
             count: 1,

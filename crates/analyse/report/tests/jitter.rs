@@ -70,6 +70,7 @@ fn found() -> JitterFindings {
                 not_extrapolated: None,
             },
         ],
+        tail_shape: Some(estimate(0.63)),
         distribution: vec![
             point(142_500_000, 1, 0.0),
             point(143_785_000, 32_000, 0.498),
@@ -108,6 +109,7 @@ fn the_summary_says_what_the_tail_costs_in_eighty_columns() {
         "rank 7",
         "as measured",
         "extrapolated from 64,000 durations",
+        "shape 0.630, 0.624 to 0.636",
         "61.30 % (55.10 to 61.91 %)",
     ] {
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -131,6 +133,7 @@ fn what_could_not_be_said_is_a_dash_or_absent() {
     bare.culprits.clear();
     bare.slow_ranks.clear();
     bare.scale[1].extrapolated = None;
+    bare.tail_shape = Some(estimate(0.49));
     bare.scale[1].not_extrapolated = Some("a tail needs 500 values".into());
     bare.scale.push(JitterScale {
         ranks: 100_000,
@@ -147,6 +150,7 @@ fn what_could_not_be_said_is_a_dash_or_absent() {
     );
     let said = "not extrapolated to 65,536 ranks or more: a tail needs 500 values";
     assert_eq!(text.matches("not extrapolated").count(), 1, "{text}");
+    assert!(!text.contains("shape"), "{text}");
     assert!(text.contains(said), "{text}");
 }
 

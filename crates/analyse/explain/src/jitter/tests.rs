@@ -107,7 +107,7 @@ fn predictions_by_what_was_measured_fall_below_those_by_the_core_alone() {
 #[test]
 fn more_ranks_than_a_tenth_of_the_durations_are_extrapolated_with_an_interval() {
     // 1 ms and an exponential time of 0.1 ms.
-    let mut random = SplitMix::new(4);
+    let mut random = SplitMix::new(5);
     let durations: Vec<u64> = (0..4 * 1_000)
         .map(|_| (1e6 - 1e5 * random.uniform().ln()) as u64)
         .collect();
@@ -124,15 +124,18 @@ fn more_ranks_than_a_tenth_of_the_durations_are_extrapolated_with_an_interval() 
                 assert!(estimate.low < truth && truth < estimate.high, "{point:?}");
                 assert!(estimate.high - estimate.low < 0.3, "{point:?}");
                 assert_eq!(estimate.n, 4_000);
-                assert!(estimate.method.contains("tail of the 400 durations above"));
             }
             other => panic!("{other:?}"),
         }
         assert_eq!(point.not_extrapolated, None);
     }
+    let shape = found.tail_shape.unwrap();
+    assert!(shape.low < 0.0 && 0.0 < shape.high, "{shape:?}");
+    assert_eq!(shape.n, 400);
     let few = findings(&series(4, vec![5, 6, 7, 8, 6, 9, 8, 8])).unwrap();
     let why = few.scale[1].not_extrapolated.as_deref();
     assert_eq!(why, Some("a tail needs 500 values"));
+    assert_eq!(few.tail_shape, None);
 }
 
 #[test]

@@ -98,6 +98,7 @@ pub(crate) fn sentences(findings: &Findings, found: &JitterFindings) -> Vec<Stri
     out.extend(found.core.as_ref().map(shape));
     out.push(slowest(found));
     out.extend(culprits(findings, found));
+    out.extend(found.tail_shape.as_ref().and_then(heavy));
     out.push(who(found));
     out
 }
@@ -159,6 +160,18 @@ fn slowest(found: &JitterFindings) -> String {
         "slowest: {} on rank {} in step {}{z}; median {}",
         s.duration, s.rank, s.step, found.median
     )
+}
+
+/// What follows from a tail without a variance.
+fn heavy(shape: &Estimate) -> Option<String> {
+    const NO_VARIANCE: f64 = 0.5;
+    let [value, low, high] = [shape.value, shape.low, shape.high].map(show::digits);
+    (shape.value >= NO_VARIANCE).then(|| {
+        format!(
+            "the longest durations have a heavy tail (shape {value}, {low} to {high}) without a variance: the efficiency of another \
+             run may differ much"
+        )
+    })
 }
 
 fn culprits(findings: &Findings, found: &JitterFindings) -> Option<String> {

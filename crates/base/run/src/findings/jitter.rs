@@ -29,6 +29,10 @@ pub struct JitterFindings {
     /// The same at more ranks, from the core alone and from all measured durations. The first entry
     /// has this run's number of ranks.
     pub scale: Vec<JitterScale>,
+    /// Shape of the generalised Pareto tail by which efficiencies are extrapolated: from 1/2 on its
+    /// variance is infinite. `None` if none is extrapolated.
+    #[serde(default)]
+    pub tail_shape: Option<Estimate>,
     /// Distribution function of all durations, in rising order of duration; the last point is the
     /// longest.
     pub distribution: Vec<JitterPoint>,
