@@ -32,7 +32,7 @@ pub struct FittedLengths {
 /// longest possible event.
 pub fn lengths(mut values: Vec<u64>, missing: u64, longest: u64, seed: u64) -> FittedLengths {
     values.sort_unstable();
-    let found = pareto::tail(&values, PART, seed);
+    let found = pareto::tail(&values, PART, |_| 1.0, seed);
     let below = match &found {
         Some(tail) => values.len() - tail.exceedances,
         None => values.len(),

@@ -61,7 +61,7 @@ pub enum Unknown {
         /// Values needed.
         needed: u64,
     },
-    /// No generalised Pareto law fits the largest values.
+    /// No generalised Pareto law fits the largest values, or too few of them are independent.
     NoTail,
     /// The tail has no mean.
     NoMean {
@@ -80,7 +80,10 @@ impl fmt::Display for Unknown {
         match self {
             Self::FewValues { needed } => write!(f, "a tail needs {needed} values"),
             Self::NoTail => {
-                write!(f, "the longest values follow no generalised Pareto law")
+                write!(
+                    f,
+                    "no generalised Pareto law fits the longest values, or too few of them are independent"
+                )
             }
             Self::NoMean { shape } => {
                 write!(
@@ -104,7 +107,8 @@ impl<'a> Tailed<'a> {
         if (sorted.len() as u64) < needed {
             return Err(Unknown::FewValues { needed });
         }
-        let tail = pareto::tail(sorted, PART, seed).ok_or(Unknown::NoTail)?;
+        let clusters = |threshold| clusters(blocks, threshold).max(1.0);
+        let tail = pareto::tail(sorted, PART, clusters, seed).ok_or(Unknown::NoTail)?;
         if tail.law.shape >= 1.0 {
             let shape = tail.law.shape;
             return Err(Unknown::NoMean { shape });
@@ -113,12 +117,11 @@ impl<'a> Tailed<'a> {
             .iter()
             .map(|&value| (value - tail.threshold) as f64)
             .collect();
-        let clusters = clusters(blocks, tail.threshold).max(1.0);
         let below = 1.0 - tail.share(sorted.len());
-        let variance = clusters * below / exceedances.len() as f64;
+        let variance = tail.clusters * below / exceedances.len() as f64;
         Ok(Self {
             sorted,
-            likely: pareto::edge_of_likely(&exceedances, &tail.law, clusters),
+            likely: pareto::edge_of_likely(&exceedances, &tail.law, tail.clusters),
             share_error: normal_quantile(0.975) * variance.sqrt(),
             tail,
         })
@@ -286,19 +289,31 @@ mod tests {
 
     #[test]
     fn values_that_come_together_widen_the_interval() {
-        let values = drawn(2_000, 5, |random| 1e6 * random.exponential(1.0));
-        let mixed: Vec<Vec<u64>> = (0..50)
-            .map(|b| values.iter().skip(b).step_by(50).copied().collect())
-            .collect();
-        let interval = |blocks: Vec<&[u64]>| {
-            let tailed = Tailed::fit(&values, &blocks, 1).unwrap();
-            tailed.expected_maximum(10_000).unwrap()
+        let sorted = drawn(4_000, 5, |random| 1e6 * random.exponential(1.0));
+        // The values in random order, but those of like size in groups.
+        let in_groups = |of: usize| {
+            let mut random = Random::new(2);
+            let mut groups: Vec<(u64, &[u64])> =
+                sorted.chunks(of).map(|g| (random.bits(), g)).collect();
+            groups.sort_unstable();
+            let series: Vec<u64> = groups.iter().flat_map(|g| g.1).copied().collect();
+            let blocks: Vec<&[u64]> = series.chunks(80).collect();
+            Tailed::fit(&sorted, &blocks, 1).map(|tailed| {
+                let found = tailed.expected_maximum(40_000).unwrap();
+                (tailed.tail().clusters, found)
+            })
         };
-        let apart = interval(mixed.iter().map(Vec::as_slice).collect());
-        // All large values are in the last blocks.
-        let together = interval(values.chunks(40).collect());
+        let (one, apart) = in_groups(1).unwrap();
+        let (four, together) = in_groups(4).unwrap();
+        assert!(one < 1.5 && (3.0..6.0).contains(&four), "{one} {four}");
         assert_eq!(apart.value, together.value);
-        assert!(together.low < 0.9 * apart.low, "{apart:?} {together:?}");
+        let width = |m: &Maximum| m.high.unwrap() - m.low;
+        let wider = width(&together) / width(&apart);
+        assert!(
+            wider > 1.6 && together.low < apart.low,
+            "{apart:?} {together:?}"
+        );
+        assert_eq!(in_groups(40).unwrap_err(), Unknown::NoTail);
     }
 
     #[test]

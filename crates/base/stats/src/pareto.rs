@@ -7,6 +7,8 @@
 //! estimator is regular. Intervals are those of the profile likelihood: they span all laws whose
 //! log-likelihood is at most 1.92 (1 + 9 / n) below the largest. The goodness of fit is the Anderson-Darling
 //! statistic; its probability comes from samples that are simulated from the fit and fitted again.
+//! Where exceedances come together in clusters, log-likelihood and statistic are divided by the mean
+//! size of a cluster.
 //!
 //! Assumptions: independent exceedances of a threshold high enough for the limit law. Bias: with 50
 //! exceedances the shape is about 0.05 too low. Its interval is not symmetric and allows for that.
@@ -213,6 +215,8 @@ pub struct Tail {
     pub threshold: u64,
     /// Values above the threshold.
     pub exceedances: usize,
+    /// Mean number of exceedances that come together, 1 if they are independent.
+    pub clusters: f64,
     /// The law of the exceedances.
     pub law: Pareto,
     /// Interval of the shape.
@@ -237,16 +241,17 @@ impl Tail {
     }
 }
 
-/// Fits exceedances above `threshold`; `seed` is that of the simulated probability. `None` with
-/// fewer than 50, or if all are equal.
-pub fn fit_above(sorted: &[u64], threshold: u64, seed: u64) -> Option<Tail> {
+/// Fits exceedances above `threshold`; `clusters` is the mean number of them that come together, 1
+/// for independent ones, and `seed` that of the simulated probability. `None` with fewer than 50
+/// independent ones, or if all are equal.
+pub fn fit_above(sorted: &[u64], threshold: u64, clusters: f64, seed: u64) -> Option<Tail> {
     let first = sorted.partition_point(|&v| v <= threshold);
     let exceedances: Vec<f64> = sorted[first..]
         .iter()
         .map(|&v| (v - threshold) as f64)
         .collect();
     let n = exceedances.len();
-    if n < LEAST {
+    if (n as f64) < LEAST as f64 * clusters {
         return None;
     }
     let law = maximum_likelihood(&exceedances)?;
@@ -260,12 +265,13 @@ pub fn fit_above(sorted: &[u64], threshold: u64, seed: u64) -> Option<Tail> {
         }
         sample.sort_by(f64::total_cmp);
         let again = maximum_likelihood(&sample).map(|l| anderson_darling(&sample, &l));
-        larger += usize::from(again.is_none_or(|a| a >= statistic));
+        larger += usize::from(again.is_none_or(|a| a >= statistic / clusters));
     }
-    let likely = edge_of_likely(&exceedances, &law, 1.0);
+    let likely = edge_of_likely(&exceedances, &law, clusters);
     Some(Tail {
         threshold,
         exceedances: n,
+        clusters,
         law,
         shape: span(likely.iter().map(|l| l.shape), law.shape),
         scale: span(likely.iter().map(|l| l.scale), law.scale),
@@ -278,12 +284,13 @@ pub fn fit_above(sorted: &[u64], threshold: u64, seed: u64) -> Option<Tail> {
 
 /// The tail of `sorted` values, in rising order: at most one in `part` of them. Thresholds tried
 /// leave that many values (1,000 at most), then a half, a quarter, ... of that; the lowest one whose
-/// fit is not rejected at 10 % is taken. `None` if none has 50 exceedances.
-pub fn tail(sorted: &[u64], part: usize, seed: u64) -> Option<Tail> {
+/// fit is not rejected at 10 % is taken. `clusters` of a threshold is the mean number of values
+/// above it that come together. `None` if no threshold has 50 independent exceedances.
+pub fn tail(sorted: &[u64], part: usize, clusters: impl Fn(u64) -> f64, seed: u64) -> Option<Tail> {
     let mut wanted = (sorted.len() / part).min(MOST);
     while wanted >= LEAST {
         let threshold = sorted[sorted.len() - wanted - 1];
-        if let Some(tail) = fit_above(sorted, threshold, seed) {
+        if let Some(tail) = fit_above(sorted, threshold, clusters(threshold), seed) {
             if tail.goodness.p >= GOOD {
                 return Some(tail);
             }
@@ -394,7 +401,7 @@ mod cases {
                 .map(|_| 1_000 + law.quantile(random.uniform()).ceil() as u64)
                 .collect();
             sample.sort_unstable();
-            let tail = fit_above(&sample, 1_000, seed).unwrap();
+            let tail = fit_above(&sample, 1_000, 1.0, seed).unwrap();
             held += u32::from(tail.shape.0 <= 0.3 && 0.3 <= tail.shape.1);
             refused += u32::from(tail.goodness.p < 0.1);
         }
@@ -408,9 +415,9 @@ mod cases {
         let mut values = vec![1_000_u64; 2_000];
         values.extend((0..200).map(|i| 50_000 + i % 7));
         values.sort_unstable();
-        assert!(fit_above(&values, 1_000, 1).unwrap().goodness.p < 0.01);
-        assert_eq!(tail(&[5; 400], 4, 1), None);
-        assert_eq!(tail(&(0..199).collect::<Vec<u64>>(), 4, 1), None);
+        assert!(fit_above(&values, 1_000, 1.0, 1).unwrap().goodness.p < 0.01);
+        assert_eq!(tail(&[5; 400], 4, |_| 1.0, 1), None);
+        assert_eq!(tail(&(0..199).collect::<Vec<u64>>(), 4, |_| 1.0, 1), None);
         assert_eq!(maximum_likelihood(&[0.0, 1.0]), None);
         assert_eq!(maximum_likelihood(&[]), None);
     }
@@ -425,7 +432,7 @@ mod cases {
         let mut values: Vec<u64> = (0..4_600).map(|_| 900 + random.bits() % 100).collect();
         values.extend((0..400).map(|_| 10_000 + law.quantile(random.uniform()) as u64));
         values.sort_unstable();
-        let tail = tail(&values, 4, 1).unwrap();
+        let tail = tail(&values, 4, |_| 1.0, 1).unwrap();
         assert!(
             tail.threshold >= 10_000 && tail.exceedances >= 200,
             "{tail:?}"

@@ -193,7 +193,7 @@ fn the_tail_of_2000_exceedances_has_the_published_shape() {
         (exponential, -0.008, 0.0, 0.022),
         (pareto, 0.363, 0.4, 0.031),
     ] {
-        let tail = fit_above(&values, values[17_999], 1).unwrap();
+        let tail = fit_above(&values, values[17_999], 1.0, 1).unwrap();
         assert_eq!(tail.exceedances, 2_000);
         close(tail.law.shape, published, 3.0 * 1.4 * error);
         assert!(tail.shape.0 < truth && truth < tail.shape.1, "{tail:?}");
@@ -211,6 +211,7 @@ fn the_level_that_is_exceeded_once_follows_from_the_tail() {
     let tail = |shape| Tail {
         threshold: 1_000,
         exceedances: 500,
+        clusters: 1.0,
         law: Pareto {
             shape,
             scale: 100.0,

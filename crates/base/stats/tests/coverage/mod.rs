@@ -10,6 +10,7 @@ use idlewave_stats::random::SplitMix;
 use idlewave_stats::special::ln_gamma;
 use idlewave_stats::step_times::StepTimes;
 use idlewave_stats::{blocks, core_tail, periodicity, rates};
+use std::cell::Cell;
 use std::f64::consts::{LN_2, TAU};
 
 /// Intervals of the same data.
@@ -216,11 +217,30 @@ pub const CASES: &[Case] = &[
     Case {
         data: "1,000 exponential values",
         intervals: MAXIMA,
-        holds: |draws| {
-            let harmonic = |n: u64| (1..=n).map(|i| 1.0 / i as f64).sum::<f64>();
-            maxima(draws, Draws::exponential, harmonic)
-        },
+        holds: |draws| maxima(draws, 1_000, Draws::exponential, harmonic),
         one_in: 10,
+    },
+    Case {
+        data: "4,000 exponential values, 4 alike in a row",
+        // The mean length of a row is itself uncertain.
+        intervals: &[
+            between("maximum of as many", 0.91, 0.95),
+            between("maximum of 10 times as many", 0.91, 0.95),
+            between("maximum of 100 times as many", 0.91, 0.95),
+        ],
+        holds: |draws| {
+            let last = Cell::new((0, 0.0));
+            let alike = |draws: &mut Draws| {
+                let (drawn, mut value) = last.get();
+                if drawn % 4 == 0 {
+                    value = draws.exponential();
+                }
+                last.set((drawn + 1, value));
+                value
+            };
+            maxima(draws, 4_000, alike, harmonic)
+        },
+        one_in: 20,
     },
     Case {
         data: "1,000 Pareto values, exponent 2.5",
@@ -231,7 +251,7 @@ pub const CASES: &[Case] = &[
                 let n = n as f64;
                 (ln_gamma(0.6) + ln_gamma(n + 1.0) - ln_gamma(n + 0.6)).exp()
             };
-            maxima(draws, power, expected)
+            maxima(draws, 1_000, power, expected)
         },
         one_in: 10,
     },
@@ -239,13 +259,13 @@ pub const CASES: &[Case] = &[
         data: "1,000 Gaussian values",
         // A tenth of so few is not yet a tail: it is too light, and the maximum too low.
         intervals: &[
-            between("maximum of 1,000", 0.90, 0.94),
-            between("maximum of 10,000", 0.89, 0.93),
-            between("maximum of 100,000", 0.88, 0.92),
+            between("maximum of as many", 0.90, 0.94),
+            between("maximum of 10 times as many", 0.89, 0.93),
+            between("maximum of 100 times as many", 0.88, 0.92),
         ],
         holds: |draws| {
             let far = |draws: &mut Draws| 20.0 + draws.normal();
-            maxima(draws, far, |n| 20.0 + expected_max_normal(n))
+            maxima(draws, 1_000, far, |n| 20.0 + expected_max_normal(n))
         },
         one_in: 10,
     },
@@ -278,13 +298,12 @@ pub const CASES: &[Case] = &[
     },
 ];
 
-/// Expected maxima beyond [`VALUES`] values.
+/// Expected maxima beyond the values.
 const MAXIMA: &[Interval] = &[
-    nominal("maximum of 1,000"),
-    nominal("maximum of 10,000"),
-    nominal("maximum of 100,000"),
+    nominal("maximum of as many"),
+    nominal("maximum of 10 times as many"),
+    nominal("maximum of 100 times as many"),
 ];
-const VALUES: usize = 1_000;
 
 /// Mean of exponential data: so large that rounding to whole numbers does not show.
 const SCALE: f64 = 1e9;
@@ -298,6 +317,10 @@ fn within((low, high): (f64, f64), truth: f64) -> bool {
 
 fn holds(estimate: &Estimate, truth: f64) -> bool {
     within((estimate.low, estimate.high), truth)
+}
+
+fn harmonic(n: u64) -> f64 {
+    (1..=n).map(|i| 1.0 / i as f64).sum()
 }
 
 fn exponentials(draws: &mut Draws, n: usize) -> Vec<u64> {
@@ -322,10 +345,12 @@ fn block_mean(values: &[f64], truth: f64) -> bool {
 /// Eight ranks that compute for 1 ms and an exponential time of 0.1 ms.
 fn efficiency(draws: &mut Draws, steps: usize) -> bool {
     const RANKS: usize = 8;
-    let harmonic: f64 = (1..=RANKS).map(|rank| 1.0 / rank as f64).sum();
     let times = draws.whole(RANKS * steps, |draws| 1e6 + 1e5 * draws.exponential());
     let found = StepTimes::new(&times, RANKS).efficiency().expect("steps");
-    within((found.low, found.high), 1.1 / (1.0 + 0.1 * harmonic))
+    within(
+        (found.low, found.high),
+        1.1 / (1.0 + 0.1 * harmonic(RANKS as u64)),
+    )
 }
 
 fn core(draws: &mut Draws, blocks: usize) -> Vec<bool> {
@@ -367,22 +392,23 @@ fn tail(draws: &mut Draws, n: usize, shape: f64) -> Vec<bool> {
     vec![holds(|law| law.shape), holds(|law| law.scale)]
 }
 
-/// Maxima of as many values of `law` as there are, of ten and of a hundred times as many, given
+/// Maxima of as many values of `law` as are drawn, of ten and of a hundred times as many, given
 /// their expectation by number.
 fn maxima(
     draws: &mut Draws,
+    values: usize,
     law: impl Fn(&mut Draws) -> f64,
     expected: impl Fn(u64) -> f64,
 ) -> Vec<bool> {
-    let values = draws.whole(VALUES, |draws| SCALE * law(draws));
+    let values = draws.whole(values, |draws| SCALE * law(draws));
     let mut sorted = values.clone();
     sorted.sort_unstable();
-    let blocks: Vec<&[u64]> = values.chunks(VALUES / 50).collect();
+    let blocks: Vec<&[u64]> = values.chunks(values.len() / 50).collect();
     let Ok(tailed) = Tailed::fit(&sorted, &blocks, 1) else {
         return Vec::new();
     };
     let holds = |times: u64| {
-        let n = times * VALUES as u64;
+        let n = times * values.len() as u64;
         let found = tailed.expected_maximum(n).expect("not too far");
         let high = found.high.unwrap_or(f64::INFINITY);
         within((found.low, high), SCALE * expected(n))
