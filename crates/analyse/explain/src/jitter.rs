@@ -17,6 +17,7 @@ use idlewave_run::findings::{
     JitterSlowest,
 };
 use idlewave_stats::core_tail::{self, Fit};
+use idlewave_stats::extremes::{Tailed, Unknown};
 use idlewave_stats::hypotheses::slow_ranks;
 use idlewave_stats::step_times::{StepTimes, gaussian_efficiency, run_lengths, tail_share};
 use idlewave_units::{Nanos, Rank};
@@ -30,6 +31,8 @@ const CELLS: usize = 200;
 /// Points of the distribution function: half of them evenly spaced in share, half in the tail on a
 /// logarithmic scale.
 const POINTS: usize = 120;
+/// Seed of the test whether a tail fits.
+const SEED: u64 = 1;
 /// Outliers whose causes are determined, the longest ones.
 const CHARGED: usize = 10_000;
 
@@ -138,6 +141,7 @@ fn findings(series: &Series) -> Option<JitterFindings> {
     let core = fit
         .as_ref()
         .map(|fit| core(fit, &times, &sorted, efficiency.value));
+    let (scale, tail_shape) = scale(&times, &sorted, fit.as_ref());
     let steps_method = |what: &str| format!("{what}, 95 % interval by resampling blocks of steps");
     Some(JitterFindings {
         phase: series.phase,
@@ -159,16 +163,8 @@ fn findings(series: &Series) -> Option<JitterFindings> {
             n: times.steps() as u64,
             method: steps_method("sum of the steps' means over the sum of their maxima"),
         },
-        scale: std::iter::once(series.ranks as u64)
-            .chain(SCALE.into_iter().filter(|&r| r > series.ranks as u64))
-            .map(|ranks| JitterScale {
-                ranks,
-                gaussian: fit
-                    .as_ref()
-                    .map(|fit| gaussian_efficiency(&fit.core, ranks)),
-                measured: StepTimes::efficiency_at(&sorted, ranks),
-            })
-            .collect(),
+        scale,
+        tail_shape,
         distribution: distribution(&sorted, fit.as_ref()),
         slow_ranks: slow_ranks(&counts).into_iter().map(Rank::new).collect(),
         slowest_counts: counts,
@@ -178,6 +174,69 @@ fn findings(series: &Series) -> Option<JitterFindings> {
         map: map(&slowest, series.ranks),
         culprits: Vec::new(),
         core,
+    })
+}
+
+/// Efficiency at this run's number of ranks and at others, and the shape of the tail by which some
+/// of them are extrapolated.
+fn scale(
+    times: &StepTimes<'_>,
+    sorted: &[u64],
+    fit: Option<&Fit>,
+) -> (Vec<JitterScale>, Option<Estimate>) {
+    let own = times.ranks() as u64;
+    let mut scale: Vec<JitterScale> = std::iter::once(own)
+        .chain(SCALE.into_iter().filter(|&ranks| ranks > own))
+        .map(|ranks| JitterScale {
+            ranks,
+            gaussian: fit.map(|fit| gaussian_efficiency(&fit.core, ranks)),
+            measured: StepTimes::efficiency_at(sorted, ranks),
+            extrapolated: None,
+            not_extrapolated: None,
+        })
+        .collect();
+    if scale.iter().all(|point| point.measured.is_some()) {
+        return (scale, None);
+    }
+    let tailed = Tailed::fit(sorted, &times.blocks(), SEED);
+    for point in scale.iter_mut().filter(|point| point.measured.is_none()) {
+        let found = tailed
+            .as_ref()
+            .map_err(|why| *why)
+            .and_then(|tailed| beyond(tailed, sorted, point.ranks));
+        match found {
+            Ok(estimate) => point.extrapolated = Some(estimate),
+            Err(why) => point.not_extrapolated = Some(why.to_string()),
+        }
+    }
+    let shape = tailed.ok().map(|tailed| {
+        let tail = tailed.tail();
+        Estimate {
+            value: tail.law.shape,
+            low: tail.shape.0,
+            high: tail.shape.1,
+            n: tail.exceedances as u64,
+            method: format!(
+                "generalised Pareto law of durations above {} ns, 95 %, profile likelihood",
+                tail.threshold
+            ),
+        }
+    });
+    (scale, shape)
+}
+
+/// Efficiency of more ranks than a tenth of the durations. The error of the mean is left out: it
+/// rests on all durations, that of the maximum on the longest ones.
+fn beyond(tailed: &Tailed<'_>, sorted: &[u64], ranks: u64) -> Result<Estimate, Unknown> {
+    let maximum = tailed.expected_maximum(ranks)?;
+    let n = sorted.len() as u64;
+    let mean = sorted.iter().map(|&d| d as f64).sum::<f64>() / n as f64;
+    Ok(Estimate {
+        value: mean / maximum.value,
+        low: maximum.high.map_or(0.0, |high| mean / high),
+        high: (mean / maximum.low).min(1.0),
+        n,
+        method: "mean over expected maximum, extrapolated by a generalised Pareto tail, 95 %, profile likelihood".to_owned(),
     })
 }
 

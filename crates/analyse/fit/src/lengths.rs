@@ -7,6 +7,8 @@ use idlewave_stats::pareto;
 
 /// Up to this many lengths are kept exactly.
 const KEPT: usize = 512;
+/// A tail is at most one in this many lengths.
+const PART: usize = 4;
 /// A tail extends to the length that is exceeded once in this many times the events observed.
 const BEYOND: f64 = 1_000.0;
 /// It is never extended beyond this many times the longest event observed: a law without a mean
@@ -30,7 +32,7 @@ pub struct FittedLengths {
 /// longest possible event.
 pub fn lengths(mut values: Vec<u64>, missing: u64, longest: u64, seed: u64) -> FittedLengths {
     values.sort_unstable();
-    let found = pareto::tail(&values, seed);
+    let found = pareto::tail(&values, PART, |_| 1.0, seed);
     let below = match &found {
         Some(tail) => values.len() - tail.exceedances,
         None => values.len(),
@@ -46,7 +48,7 @@ pub fn lengths(mut values: Vec<u64>, missing: u64, longest: u64, seed: u64) -> F
         }
     }
     let Some(tail) = found else {
-        let need = 4 * pareto::LEAST;
+        let need = PART * pareto::LEAST;
         let why = match values.len() < need {
             true => format!("no length beyond the longest seen: a tail needs {need} events"),
             false => "no length beyond the longest seen: no tail fits".to_owned(),
@@ -63,9 +65,7 @@ pub fn lengths(mut values: Vec<u64>, missing: u64, longest: u64, seed: u64) -> F
             shape: None,
         };
     };
-    let share = tail.exceedances as f64 / values.len() as f64;
-    let rare = 1.0 / (BEYOND * values.len() as f64 * share);
-    let limit = tail.threshold as f64 + tail.law.quantile(rare);
+    let limit = tail.level(BEYOND * values.len() as f64, values.len());
     let seen = values.last().copied().unwrap_or(0);
     let most = longest.min(seen.saturating_mul(LONGEST_TIMES));
     let limit_ns = (limit.ceil() as u64).min(most).max(tail.threshold);

@@ -3,7 +3,7 @@
 use crate::arrivals::rounded;
 use crate::line::Joined;
 use idlewave_stats::rates;
-use idlewave_stats::resampling::{Resampler, interval};
+use idlewave_stats::resampling::{Resampler, interval, widened};
 
 /// Number of time blocks that are resampled.
 const BLOCKS: usize = 50;
@@ -50,11 +50,17 @@ pub fn shares(joined: &Joined, independent: bool, seed: u64) -> Shares {
         stolen.push(time as f64 / joined.time as f64);
     }
     let mut rate = [poisson.value, poisson.low, poisson.high];
-    if let Some((low, high)) = interval(&mut rates, poisson.value).filter(|_| !independent) {
+    let around = |draws: &mut Vec<f64>, value: f64| {
+        let ends = interval(draws, value).unwrap_or((value, value));
+        let (low, high) = widened(ends, value, BLOCKS);
+        (low.max(0.0), high)
+    };
+    if !independent {
+        let (low, high) = around(&mut rates, poisson.value);
         rate[1] = rate[1].min(low);
         rate[2] = rate[2].max(high);
     }
-    let (mut low, mut high) = interval(&mut stolen, value).unwrap_or((value, value));
+    let (mut low, mut high) = around(&mut stolen, value);
     if n > 0 && n < FEW {
         low = low.min(value * rate[1] / rate[0]);
         high = high.max(value * rate[2] / rate[0]);

@@ -290,7 +290,10 @@ fn jitter() -> JitterFindings {
             ranks: 2,
             gaussian: Some(0.9),
             measured: Some(0.8),
+            extrapolated: Some(estimate()),
+            not_extrapolated: Some("too few".into()),
         }],
+        tail_shape: Some(estimate()),
         distribution: vec![JitterPoint {
             duration: Nanos::ZERO,
             count: 1,

@@ -56,13 +56,21 @@ fn found() -> JitterFindings {
                 ranks: 64,
                 gaussian: Some(0.9953),
                 measured: Some(0.93),
+                extrapolated: None,
+                not_extrapolated: None,
             },
             JitterScale {
                 ranks: 65_536,
                 gaussian: Some(0.9914),
                 measured: None,
+                extrapolated: Some(Estimate {
+                    low: 0.551,
+                    ..estimate(0.613)
+                }),
+                not_extrapolated: None,
             },
         ],
+        tail_shape: Some(estimate(0.63)),
         distribution: vec![
             point(142_500_000, 1, 0.0),
             point(143_785_000, 32_000, 0.498),
@@ -100,6 +108,9 @@ fn the_summary_says_what_the_tail_costs_in_eighty_columns() {
         "268 deviations from the mean",
         "rank 7",
         "as measured",
+        "extrapolated from 64,000 durations",
+        "shape 0.630, 0.624 to 0.636",
+        "61.30 % (55.10 to 61.91 %)",
     ] {
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(flat.contains(said), "no `{said}` in\n{text}");
@@ -121,6 +132,13 @@ fn what_could_not_be_said_is_a_dash_or_absent() {
     bare.scale.iter_mut().for_each(|s| s.gaussian = None);
     bare.culprits.clear();
     bare.slow_ranks.clear();
+    bare.scale[1].extrapolated = None;
+    bare.tail_shape = Some(estimate(0.49));
+    bare.scale[1].not_extrapolated = Some("a tail needs 500 values".into());
+    bare.scale.push(JitterScale {
+        ranks: 100_000,
+        ..bare.scale[1].clone()
+    });
     findings.jitter = vec![bare];
     let text = render_text(&empty_manifest(), &findings, 80, false);
     assert!(
@@ -130,6 +148,10 @@ fn what_could_not_be_said_is_a_dash_or_absent() {
         text.contains("no rank is the slowest more often than by chance"),
         "{text}"
     );
+    let said = "not extrapolated to 65,536 ranks or more: a tail needs 500 values";
+    assert_eq!(text.matches("not extrapolated").count(), 1, "{text}");
+    assert!(!text.contains("shape"), "{text}");
+    assert!(text.contains(said), "{text}");
 }
 
 #[test]
@@ -154,6 +176,8 @@ fn the_page_has_the_tail_and_the_map_with_valid_numbers() {
         "{section}"
     );
     assert!(section.contains("data-path=\"jitter.0.scale.1.gaussian\""));
+    assert!(section.contains("data-path=\"jitter.0.scale.1.extrapolated.value\""));
+    assert!(section.contains("Extrapolated from 64,000 durations"));
     // Nothing is drawn outside the figure.
     let line = section.split("d=\"M64.0 ").nth(1).unwrap();
     let line = &line[..line.find('"').unwrap()];

@@ -20,7 +20,7 @@
 //! non-overlapping blocks.
 
 use crate::distributions::{normal_cdf, normal_quantile};
-use crate::resampling::{Resampler, interval};
+use crate::resampling::{Resampler, interval, widened};
 use std::f64::consts::TAU;
 
 /// Points of the distribution function that are fitted.
@@ -151,12 +151,18 @@ pub fn fit(blocks: &[&[u64]], sorted: &[u64]) -> Option<Fit> {
             }
         }
     }
+    let around = |draws: &mut Vec<f64>, value: f64| {
+        let ends = interval(draws, value)?;
+        Some(widened(ends, value, filled))
+    };
     let unknown = (f64::NEG_INFINITY, f64::INFINITY);
     Some(Fit {
         core,
-        mean: interval(&mut means, core.mean).unwrap_or(unknown),
-        deviation: interval(&mut deviations, core.deviation).unwrap_or(unknown),
-        tail: interval(&mut tails, core.tail).unwrap_or((0.0, 1.0)),
+        mean: around(&mut means, core.mean).unwrap_or(unknown),
+        deviation: around(&mut deviations, core.deviation)
+            .map_or(unknown, |(low, high)| (low.max(0.0), high)),
+        tail: around(&mut tails, core.tail)
+            .map_or((0.0, 1.0), |(low, high)| (low.max(0.0), high.min(1.0))),
         limit,
         misfit,
     })

@@ -12,6 +12,7 @@ pub mod counts;
 pub mod distributions;
 pub mod estimate;
 pub mod exponential_fit;
+pub mod extremes;
 pub mod histogram;
 pub mod hypotheses;
 pub mod levels;

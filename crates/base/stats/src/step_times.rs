@@ -13,7 +13,7 @@
 
 use crate::core_tail::Core;
 use crate::distributions::expected_max_normal;
-use crate::resampling::{BLOCKS, Resampler, block_range, interval};
+use crate::resampling::{BLOCKS, Resampler, block_range, interval, widened};
 
 /// Durations of all ranks in all steps, step by step, in the order of the ranks.
 #[derive(Clone, Copy, Debug)]
@@ -137,8 +137,15 @@ impl<'a> StepTimes<'a> {
         let mut draws: Vec<f64> = (0..Resampler::TIMES)
             .filter_map(|_| ratio(&mut resampler.draw().iter().copied()))
             .collect();
-        let (low, high) = interval(&mut draws, value).unwrap_or((value, value));
-        Some(Share { value, low, high })
+        // A single step shows no spread, so its efficiency could be anything.
+        let (low, high) = interval(&mut draws, value)
+            .filter(|_| blocks > 1)
+            .map_or((0.0, 1.0), |ends| widened(ends, value, blocks));
+        Some(Share {
+            value,
+            low: low.max(0.0),
+            high: high.min(1.0),
+        })
     }
 
     /// Efficiency of `ranks` ranks that vary like those measured: the mean of all durations over

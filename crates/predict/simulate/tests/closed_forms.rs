@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::draws::uniform;
-use idlewave_noise::{Arrivals, Clock, Lengths, NoiseModel, Source};
+use idlewave_noise::{Arrivals, Clock, Lengths, Noise, NoiseModel, Source, Timeline};
 use idlewave_simulate::bulk::{Algorithm, Collective, Phase, Program, Wait};
 use idlewave_simulate::goal::Parameters;
 use idlewave_simulate::question::{Effort, Interval, Question, answer};
@@ -208,6 +208,52 @@ fn rare_noise_at_a_barrier_follows_its_law_in_ranks_rate_and_granularity() {
 }
 
 #[test]
+fn the_same_share_of_noise_costs_what_its_pattern_makes_it_cost() {
+    // A step of 1 ms; columns: events per second, their length in us, ranks, and the published step
+    // g + L (1 - exp(-P rate g)) in ms, which knows one hit per step only.
+    for (rate_per_s, micros, ranks, published) in [
+        (1.0, 1_000, 64, 1.0620f64),
+        (1.0, 1_000, 1_024, 1.6408),
+        (1.0, 1_000, 8_192, 1.9997),
+        (0.1, 10_000, 64, 1.0638),
+        (0.1, 10_000, 1_024, 1.973),
+        (0.1, 10_000, 8_192, 6.592),
+        (0.1, 10_000, 100_000, 10.9996),
+        (10.0, 2_500, 64, 2.182),
+        (10.0, 2_500, 1_024, 3.50),
+        (1_000.0, 25, 64, 1.025),
+        (1_000.0, 25, 1_024, 1.025),
+    ] {
+        let length = micros as f64 * 1e-3;
+        let (in_work, in_event) = (rate_per_s * 1e-3, rate_per_s * 1e-3 * length);
+        let once = 1.0 + length * (1.0 - (-in_work * f64::from(ranks)).exp());
+        close(once, published, 3e-4);
+        // Events that strike during another follow it. So a rank is hit n times in a step with
+        // probability a (a + n b)^(n - 1) exp(-a - n b) / n!, where a and b events are expected in
+        // the work and in an event (Consul and Jain, Technometrics 15 (1973) 791).
+        let (mut below, mut hits, mut factorial) = (0.0, 0.0, 1.0);
+        for n in 0..40 {
+            factorial *= f64::from(n.max(1));
+            let events = in_work + f64::from(n) * in_event;
+            below += in_work * events.powi(n - 1) * (-events).exp() / factorial;
+            hits += 1.0 - f64::powi(below.min(1.0), ranks as i32);
+        }
+        let arrivals = Arrivals::Poisson { rate_per_s };
+        let lengths = Lengths::Fixed { ns: micros * 1_000 };
+        let source = Source::task("x", arrivals, lengths);
+        let steps = (STEPS_OF_BARRIERS / u64::from(ranks)).min(100_000);
+        let delay = mean_delay(ranks, 1_000_000, barrier(), &[source], steps, 5);
+        let expected = 1e6 * length * hits;
+        let error = (delay.mean - expected).abs();
+        assert!(
+            error < 1.8 * delay.half_width(),
+            "{rate_per_s} {micros} {ranks}: {expected}, {delay:?}"
+        );
+        assert!(delay.half_width() < 0.05 * (1e6 + expected), "{delay:?}");
+    }
+}
+
+#[test]
 fn a_barrier_with_exponential_lengths_grows_with_the_harmonic_number() {
     // Every rank is hit about once: N ~ Poisson(1) hits of exponential length. E[max] is the
     // integral of 1 - F^P, where F sums gamma distributions over N = 0, 1, 2, ... The mean is so
@@ -305,6 +351,37 @@ fn three_ranks_on_a_ring_are_a_barrier() {
     let ring = mean_delay(3, WORK, exchange(Shape::line(3)), &sources, 400_000, 5);
     let all = mean_delay(3, WORK, barrier(), &sources, 400_000, 6);
     assert!((ring.mean - all.mean).abs() < ring.half_width() + all.half_width());
+}
+
+#[test]
+fn a_tick_hits_one_quantum_in_two_hundred_and_makes_it_longer_by_itself() {
+    // Every 4 ms for 10 us: of quanta of 20 us, 20 / (4,000 - 10) are hit, 501 of 100,000.
+    let arrivals = Arrivals::Periodic {
+        period_ns: 4_000_000,
+        jitter_ns: 0,
+        phase_ns: Some(2_000_000),
+    };
+    let tick = Source::task("tick", arrivals, Lengths::Fixed { ns: 10_000 });
+    let model = NoiseModel {
+        clock: Clock::Wall,
+        sources: vec![tick],
+        ..NoiseModel::default()
+    };
+    let noise = Noise::new(&model, 1, 0, |_| true).unwrap();
+    let mut timeline = Timeline::new(&noise, noise.place(0));
+    let (mut now, mut hit) = (0, 0);
+    for _ in 0..100_000 {
+        let end = timeline.end(&noise, now, 20_000, |_| {});
+        match end - now {
+            20_000 => {}
+            30_000 => hit += 1,
+            other => panic!("a quantum of {other} ns"),
+        }
+        now = end;
+    }
+    assert_eq!(hit, 501);
+    // Slow-down s = f / (1 - f) with f = 0.25 %.
+    close(now as f64 / 2e9 - 1.0, 0.002_506, 1e-3);
 }
 
 #[test]

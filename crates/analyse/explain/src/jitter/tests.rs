@@ -96,7 +96,46 @@ fn predictions_by_what_was_measured_fall_below_those_by_the_core_alone() {
         (more.measured.unwrap() - 143.96 / 200.0).abs() < 0.02,
         "{more:?}"
     );
-    assert_eq!(at(65_536).measured, None);
+    // All outliers but one last 200 ms, which no tail does.
+    let most = at(65_536);
+    assert_eq!((most.measured, &most.extrapolated), (None, &None));
+    let why = most.not_extrapolated.as_deref().unwrap();
+    assert!(why.contains("no generalised Pareto law"), "{why}");
+    assert!(more.not_extrapolated.is_none() && more.extrapolated.is_none());
+}
+
+#[test]
+fn more_ranks_than_a_tenth_of_the_durations_are_extrapolated_with_an_interval() {
+    // 1 ms and an exponential time of 0.1 ms.
+    let mut random = SplitMix::new(5);
+    let durations: Vec<u64> = (0..4 * 1_000)
+        .map(|_| (1e6 - 1e5 * random.uniform().ln()) as u64)
+        .collect();
+    let found = findings(&series(4, durations)).unwrap();
+    for point in &found.scale {
+        let harmonic: f64 = (1..=point.ranks).map(|i| 1.0 / i as f64).sum();
+        let truth = 1.1 / (1.0 + 0.1 * harmonic);
+        match (point.measured, &point.extrapolated) {
+            (Some(measured), None) => {
+                assert!(point.ranks <= 400 && (measured / truth - 1.0).abs() < 0.02);
+            }
+            (None, Some(estimate)) => {
+                assert!(point.ranks > 400, "{point:?}");
+                assert!(estimate.low < truth && truth < estimate.high, "{point:?}");
+                assert!(estimate.high - estimate.low < 0.3, "{point:?}");
+                assert_eq!(estimate.n, 4_000);
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(point.not_extrapolated, None);
+    }
+    let shape = found.tail_shape.unwrap();
+    assert!(shape.low < 0.0 && 0.0 < shape.high, "{shape:?}");
+    assert_eq!(shape.n, 400);
+    let few = findings(&series(4, vec![5, 6, 7, 8, 6, 9, 8, 8])).unwrap();
+    let why = few.scale[1].not_extrapolated.as_deref();
+    assert_eq!(why, Some("a tail needs 500 values"));
+    assert_eq!(few.tail_shape, None);
 }
 
 #[test]

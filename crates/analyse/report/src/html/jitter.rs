@@ -4,7 +4,7 @@
 //! Both figures are SVG drawn here from the findings; they need no script.
 
 use super::markup::{caption, cell, escape, number, section as in_section, table};
-use crate::text::jitter_sentences;
+use crate::text::{jitter_sentences, not_extrapolated, with_interval};
 use idlewave_run::findings::{Findings, JitterFindings, JitterMap};
 use idlewave_units::named;
 use idlewave_units::show::{self, count, efficiency};
@@ -216,8 +216,15 @@ fn scale(i: usize, found: &JitterFindings) -> String {
                     },
                 )
             };
+            let beyond = s.extrapolated.as_ref().map_or_else(
+                || cell(-1, "&ndash;"),
+                |e| {
+                    let path = format!("jitter.{i}.scale.{k}.extrapolated.value");
+                    cell(e.value, &number(&path, e.value, &with_interval(e)))
+                },
+            );
             format!(
-                "<tr><th scope=\"row\" data-key=\"{}\">{}</th>{}{}</tr>\n",
+                "<tr><th scope=\"row\" data-key=\"{}\">{}</th>{}{}{beyond}</tr>\n",
                 s.ranks,
                 count(s.ranks),
                 share("gaussian", s.gaussian),
@@ -238,9 +245,22 @@ fn scale(i: usize, found: &JitterFindings) -> String {
             "As measured",
             "Efficiency if all ranks varied as those measured, independently; empty where the measurement is too short to say",
         ),
+        (
+            &format!(
+                "Extrapolated from {} durations",
+                count(u64::from(found.ranks) * found.steps)
+            ),
+            "Where the measurement is too short: its longest durations follow a generalised Pareto law, which is continued; with \
+             95 % interval",
+        ),
     ];
+    let missing: String = not_extrapolated(found)
+        .iter()
+        .map(|sentence| caption(&escape(sentence)))
+        .collect();
     caption("Efficiency at more ranks: time for work over time with waiting.")
         + &table("", &header, &rows)
+        + &missing
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use crate::facts::source_name;
 use crate::number::plain;
 use crate::screen::{Screen, Style};
-use idlewave_run::findings::{Findings, JitterCore, JitterFindings};
+use idlewave_run::findings::{Estimate, Findings, JitterCore, JitterFindings};
 use idlewave_units::show::{self, count, efficiency, percent};
 use idlewave_units::{counted, grouped, named};
 
@@ -36,11 +36,52 @@ pub(super) fn jitter(screen: &mut Screen, findings: &Findings) {
             .iter()
             .map(|s| {
                 let share = |e: Option<f64>| e.map_or("-".to_owned(), efficiency);
-                vec![grouped(s.ranks), share(s.gaussian), share(s.measured)]
+                let beyond = s.extrapolated.as_ref();
+                vec![
+                    grouped(s.ranks),
+                    share(s.gaussian),
+                    share(s.measured),
+                    beyond.map_or("-".to_owned(), with_interval),
+                ]
             })
             .collect();
-        screen.table(&["efficiency at", "Gaussian", "as measured"], &rows);
+        let extrapolated = format!(
+            "extrapolated from {} durations",
+            count(u64::from(found.ranks) * found.steps)
+        );
+        let columns = ["efficiency at", "Gaussian", "as measured", &extrapolated];
+        screen.table(&columns, &rows);
+        for sentence in not_extrapolated(found) {
+            screen.wrap(Style::Plain, "  ", &sentence);
+        }
     }
+}
+
+/// An efficiency with its interval.
+pub(crate) fn with_interval(e: &Estimate) -> String {
+    format!(
+        "{} ({} to {})",
+        efficiency(e.value),
+        efficiency(e.low).trim_end_matches(" %"),
+        efficiency(e.high)
+    )
+}
+
+/// Why efficiencies are missing, each reason once, with the first number of ranks that it concerns.
+pub(crate) fn not_extrapolated(found: &JitterFindings) -> Vec<String> {
+    let mut told: Vec<&str> = Vec::new();
+    let mut out = Vec::new();
+    for point in &found.scale {
+        let Some(why) = point.not_extrapolated.as_deref() else {
+            continue;
+        };
+        if !told.contains(&why) {
+            told.push(why);
+            let ranks = grouped(point.ranks);
+            out.push(format!("not extrapolated to {ranks} ranks or more: {why}"));
+        }
+    }
+    out
 }
 
 fn ranks_of(n: u32) -> String {
@@ -57,6 +98,7 @@ pub(crate) fn sentences(findings: &Findings, found: &JitterFindings) -> Vec<Stri
     out.extend(found.core.as_ref().map(shape));
     out.push(slowest(found));
     out.extend(culprits(findings, found));
+    out.extend(found.tail_shape.as_ref().and_then(heavy));
     out.push(who(found));
     out
 }
@@ -118,6 +160,18 @@ fn slowest(found: &JitterFindings) -> String {
         "slowest: {} on rank {} in step {}{z}; median {}",
         s.duration, s.rank, s.step, found.median
     )
+}
+
+/// What follows from a tail without a variance.
+fn heavy(shape: &Estimate) -> Option<String> {
+    const NO_VARIANCE: f64 = 0.5;
+    let [value, low, high] = [shape.value, shape.low, shape.high].map(show::digits);
+    (shape.value >= NO_VARIANCE).then(|| {
+        format!(
+            "the longest durations have a heavy tail (shape {value}, {low} to {high}) without a variance: the efficiency of another \
+             run may differ much"
+        )
+    })
 }
 
 fn culprits(findings: &Findings, found: &JitterFindings) -> Option<String> {

@@ -29,6 +29,10 @@ pub struct JitterFindings {
     /// The same at more ranks, from the core alone and from all measured durations. The first entry
     /// has this run's number of ranks.
     pub scale: Vec<JitterScale>,
+    /// Shape of the generalised Pareto tail by which efficiencies are extrapolated: from 1/2 on its
+    /// variance is infinite. `None` if none is extrapolated.
+    #[serde(default)]
+    pub tail_shape: Option<Estimate>,
     /// Distribution function of all durations, in rising order of duration; the last point is the
     /// longest.
     pub distribution: Vec<JitterPoint>,
@@ -98,6 +102,13 @@ pub struct JitterScale {
     /// If all ranks varied like those measured, independently, 0..=1. `None` where the measurement
     /// is too short.
     pub measured: Option<f64>,
+    /// The same where the measurement is too short, extrapolated by a generalised Pareto tail. The
+    /// lower end is 0 if the durations do not exclude a tail without a mean.
+    #[serde(default)]
+    pub extrapolated: Option<Estimate>,
+    /// Why there is neither of the two.
+    #[serde(default)]
+    pub not_extrapolated: Option<String>,
 }
 
 /// A point of a distribution function.

@@ -22,6 +22,10 @@ const ENOUGH: f64 = 0.96;
 /// empty.
 const CONCENTRATION: f64 = 1.4;
 
+/// Successive independent deviations differ by twice their variance on average, with a standard
+/// deviation of 2 / sqrt(n); less by 2.33 of these is a sign of wandering at 1 %.
+const WANDERS: f64 = 2.0 * 2.33;
+
 /// A comb found in events.
 #[derive(Clone, Debug)]
 pub struct Comb {
@@ -33,10 +37,19 @@ pub struct Comb {
     half_width: f64,
     /// Half width of the 95 % interval of the period.
     pub uncertainty: f64,
+    /// Whether the events drift off the teeth and back, so that the interval is too narrow.
+    pub wanders: bool,
     /// Events on teeth.
     pub on: usize,
     /// Events expected on teeth without a comb.
     by_chance: f64,
+}
+
+/// The teeth of a comb by regression.
+struct Line {
+    period: f64,
+    uncertainty: f64,
+    wanders: bool,
 }
 
 impl Comb {
@@ -68,19 +81,16 @@ impl Comb {
         self.nearest(time).1.abs() <= self.half_width
     }
 
-    /// Distance of teeth by least squares of time on tooth number, with the half width of its 95 %
-    /// interval.
-    fn regression(&self, times: &[f64]) -> Option<(f64, f64)> {
-        let mut on: Vec<(f64, f64)> = times
-            .iter()
-            .map(|&t| self.nearest(t))
-            .filter(|p| p.1.abs() <= self.half_width)
-            .collect();
+    /// The distance of teeth by least squares of time on tooth number.
+    fn regression(&self, times: &[f64]) -> Option<Line> {
+        let mut on: Vec<(f64, f64)> = times.iter().map(|&t| self.nearest(t)).collect();
         let mut offs: Vec<f64> = on.iter().map(|p| p.1).collect();
+        offs.retain(|off| off.abs() <= self.half_width);
         if offs.is_empty() {
             return None;
         }
-        // A wide tooth holds foreign events at its edges, which would tilt the line.
+        // Events at the edges of a wide tooth are foreign and would tilt the line; a narrow tooth
+        // lacks events of its comb, which would hide their scatter.
         let middle = offs.len() / 2;
         let centre = *offs.select_nth_unstable_by(middle, f64::total_cmp).1;
         offs.iter_mut().for_each(|off| *off = (*off - centre).abs());
@@ -103,7 +113,16 @@ impl Comb {
         }
         let rest = (yy - xy * xy / xx).max(0.0) / (n - 2.0);
         let half_width = student_quantile(0.975, n - 2.0) * (rest / xx).sqrt();
-        Some((self.period * (1.0 + xy / xx), self.period * half_width))
+        let off_line = |p: &(f64, f64)| p.1 - y - xy / xx * (p.0 - x);
+        let steps: f64 = on
+            .windows(2)
+            .map(|pair| (off_line(&pair[1]) - off_line(&pair[0])).powi(2))
+            .sum();
+        Some(Line {
+            period: self.period * (1.0 + xy / xx),
+            uncertainty: self.period * half_width,
+            wanders: steps < (2.0 - WANDERS / n.sqrt()) * rest * (n - 2.0),
+        })
     }
 
     /// How many periods of this comb make one of the true comb. A comb has equal power at all its
@@ -186,15 +205,14 @@ fn lasting(parts: &[Vec<f64>]) -> f64 {
 
 /// `times` folded at `distance`, corrected by regression: the comb and its exact distance.
 fn fitted(times: &[f64], distance: f64) -> Option<(Comb, f64)> {
-    let (mut distance, mut uncertainty) = (distance, 0.0);
-    for _ in 0..2 {
-        (distance, uncertainty) = tooth(times, distance)?.regression(times)?;
-    }
+    let line = tooth(times, distance)?.regression(times)?;
+    let line = tooth(times, line.period)?.regression(times)?;
     let comb = Comb {
-        uncertainty,
-        ..tooth(times, distance)?
+        uncertainty: line.uncertainty,
+        wanders: line.wanders,
+        ..tooth(times, line.period)?
     };
-    Some((comb, distance))
+    Some((comb, line.period))
 }
 
 /// Events on each of `k` successive teeth.
@@ -245,6 +263,7 @@ fn tooth(times: &[f64], distance: f64) -> Option<Comb> {
             phase: phase.rem_euclid(1.0),
             half_width,
             uncertainty: 0.0,
+            wanders: false,
             on: most,
             by_chance,
         });

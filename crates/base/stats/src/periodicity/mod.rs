@@ -8,13 +8,14 @@
 //!    interval. A harmonic is told from the fundamental by regularly empty teeth. The comb is
 //!    taken out and the search repeated, so that several periods are found.
 //! 2. Regular gaps (`gaps`), which need no phase that lasts. Where both find the same period, the
-//!    stronger evidence counts, and the estimate of the one that explains more events.
+//!    stronger evidence counts, and the estimate of the one that explains more events. If events
+//!    wander about the teeth, it is that of the gaps.
 //!
 //! Assumptions: at least 8 periods in the time watched, up to 32 times the mean rate of events, and
 //! above 4 time bins (0.5 ms in half a minute) where there are thousands of events. Holes, missing
 //! and foreign events cost power only. Bias: the interval of a comb assumes independent deviations
-//! from the teeth and is too narrow where they wander; the share counts foreign events on a tooth
-//! as many as lie beside it.
+//! from the teeth and is too narrow where they wander and the gaps show no period; the share counts
+//! foreign events on a tooth as many as lie beside it.
 //!
 //! Reference: Mardia and Jupp, *Directional Statistics* (Rayleigh test); Buccheri et al., Astron.
 //! Astrophys. 128 (1983) 245 (periodogram of event times).
@@ -54,9 +55,17 @@ pub fn periods(times: &[u64]) -> Vec<Periodicity> {
     if let Some(gap) = gaps::regular_gap(&times) {
         join_gap(&mut found, gap);
     }
+    let mut found: Vec<Periodicity> = found.into_iter().map(|f| f.periodicity).collect();
     found.sort_by(|a, b| b.power.total_cmp(&a.power));
     found.truncate(MOST);
     found
+}
+
+/// A period found.
+struct Found {
+    periodicity: Periodicity,
+    /// Whether the events do not keep to the teeth of its comb.
+    wanders: bool,
 }
 
 /// Sorted times, with the parts of split events merged.
@@ -74,8 +83,8 @@ fn events(times: &[u64]) -> Vec<u64> {
 }
 
 /// Combs in `times`, found one after the other.
-fn combs(times: &[u64]) -> Vec<Periodicity> {
-    let mut found: Vec<Periodicity> = Vec::new();
+fn combs(times: &[u64]) -> Vec<Found> {
+    let mut found: Vec<Found> = Vec::new();
     let (Some(&first), Some(&last)) = (times.first(), times.last()) else {
         return found;
     };
@@ -89,7 +98,7 @@ fn combs(times: &[u64]) -> Vec<Periodicity> {
         let Some((comb, power)) = strongest(&range, &rest) else {
             break;
         };
-        let next = Periodicity {
+        let periodicity = Periodicity {
             period: Estimate {
                 value: comb.period,
                 low: comb.period - comb.uncertainty,
@@ -101,6 +110,11 @@ fn combs(times: &[u64]) -> Vec<Periodicity> {
             power,
         };
         rest = comb.peel(&rest);
+        let wanders = comb.wanders;
+        let next = Found {
+            periodicity,
+            wanders,
+        };
         idle = if join_comb(&mut found, next) {
             0
         } else {
@@ -132,16 +146,17 @@ fn strongest(range: &Range, times: &[f64]) -> Option<(Comb, f64)> {
 
 /// Adds a comb; whether it is new. Further teeth of a known period add to its share; weak harmonics
 /// of it are its shape, not another period.
-fn join_comb(found: &mut Vec<Periodicity>, next: Periodicity) -> bool {
-    for known in found.iter_mut() {
-        let ratio = next.period.value / known.period.value;
+fn join_comb(found: &mut Vec<Found>, next: Found) -> bool {
+    let new = &next.periodicity;
+    for known in found.iter_mut().map(|f| &mut f.periodicity) {
+        let ratio = new.period.value / known.period.value;
         if same(ratio) {
-            let more = next.share > 0.25 * known.share;
-            known.share = (known.share + next.share).min(1.0);
+            let more = new.share > 0.25 * known.share;
+            known.share = (known.share + new.share).min(1.0);
             return more;
         }
         let times = ratio.max(1.0 / ratio);
-        if same(times / times.round()) && next.share < 0.5 * known.share {
+        if same(times / times.round()) && new.share < 0.5 * known.share {
             return false;
         }
     }
@@ -149,30 +164,37 @@ fn join_comb(found: &mut Vec<Periodicity>, next: Periodicity) -> bool {
     true
 }
 
-fn join_gap(found: &mut Vec<Periodicity>, gap: Periodicity) {
-    if let Some(known) = found
-        .iter_mut()
-        .find(|k| (gap.period.value / k.period.value - 1.0).abs() < 2.0 * SAME)
+fn join_gap(found: &mut Vec<Found>, gap: Periodicity) {
+    let near =
+        |f: &&mut Found| (gap.period.value / f.periodicity.period.value - 1.0).abs() < 2.0 * SAME;
+    if let Some(Found {
+        periodicity: known,
+        wanders,
+    }) = found.iter_mut().find(near)
     {
         let power = known.power.max(gap.power);
-        if gap.share > 1.25 * known.share {
+        if *wanders || gap.share > 1.25 * known.share {
             *known = gap;
         }
         known.power = power;
         return;
     }
-    let of_longer = found
-        .iter()
-        .any(|k| k.period.value > gap.period.value && k.share >= gap.share);
+    let of_longer = found.iter().any(|f| {
+        let known = &f.periodicity;
+        known.period.value > gap.period.value && known.share >= gap.share
+    });
     if of_longer || (gap.share < 0.5 && !found.is_empty()) {
         return;
     }
     // Timers that fire on clock ticks show the tick as their comb, but recur more slowly.
-    found.retain(|k| {
-        let ticks = gap.period.value / k.period.value;
+    found.retain(|f| {
+        let ticks = gap.period.value / f.periodicity.period.value;
         ticks < 1.5 || !same(ticks / ticks.round())
     });
-    found.push(gap);
+    found.push(Found {
+        periodicity: gap,
+        wanders: false,
+    });
 }
 
 fn same(ratio: f64) -> bool {

@@ -209,6 +209,21 @@ mod tests {
     }
 
     #[test]
+    fn poisson_events_stay_below_the_threshold_of_their_frequencies() {
+        // 40,000 frequencies and one false alarm in a thousand: ln(M / alpha) = 17.5.
+        let range = Range::of(625, 1).unwrap();
+        assert_eq!(range.high - range.low, 39_984);
+        assert!((range.threshold - 17.5).abs() < 0.01, "{range:?}");
+        // The largest of M exponential powers is ln M + 0.577 = 11.17 on average, with a standard
+        // deviation of 1.28; 10.98 is published.
+        let mut random = Random::new(1);
+        let times: Vec<f64> = (0..625).map(|_| random.uniform()).collect();
+        let power = (1..=40_000).map(|f| rayleigh(&times, f64::from(f)));
+        let most = power.fold(0.0, f64::max);
+        assert!((most - 10.98).abs() < 3.0, "{most}");
+    }
+
+    #[test]
     fn power_of_poisson_events_is_exponential_with_mean_one() {
         let mut random = Random::new(4);
         let times: Vec<f64> = (0..500).map(|_| random.uniform()).collect();
