@@ -61,7 +61,14 @@ pub enum Unknown {
         /// Values needed.
         needed: u64,
     },
-    /// No generalised Pareto law fits the largest values, or too few of them are independent.
+    /// The largest values come together in too few groups.
+    FewGroups {
+        /// Largest values.
+        values: u64,
+        /// Groups.
+        groups: u64,
+    },
+    /// No generalised Pareto law fits the largest values.
     NoTail,
     /// The tail has no mean.
     NoMean {
@@ -79,11 +86,15 @@ impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FewValues { needed } => write!(f, "a tail needs {needed} values"),
-            Self::NoTail => {
+            Self::FewGroups { values, groups } => {
+                let needed = pareto::LEAST;
                 write!(
                     f,
-                    "no generalised Pareto law fits the longest values, or too few of them are independent"
+                    "the {values} longest values come in only {groups} groups, a tail needs {needed}"
                 )
+            }
+            Self::NoTail => {
+                write!(f, "no generalised Pareto law fits the longest values")
             }
             Self::NoMean { shape } => {
                 write!(
@@ -108,6 +119,12 @@ impl<'a> Tailed<'a> {
             return Err(Unknown::FewValues { needed });
         }
         let clusters = |threshold| clusters(blocks, threshold).max(1.0);
+        let values = sorted.len() / PART;
+        let groups = values as f64 / clusters(sorted[sorted.len() - values - 1]);
+        if groups < pareto::LEAST as f64 {
+            let (values, groups) = (values as u64, groups as u64);
+            return Err(Unknown::FewGroups { values, groups });
+        }
         let tail = pareto::tail(sorted, PART, clusters, seed).ok_or(Unknown::NoTail)?;
         if tail.law.shape >= 1.0 {
             let shape = tail.law.shape;
@@ -212,7 +229,7 @@ fn clusters(blocks: &[&[u64]], threshold: u64) -> f64 {
     let squares: f64 = counts
         .iter()
         .zip(blocks)
-        .filter(|(_, block)| !block.is_empty())
+        .filter(|(_, block)| rate > 0.0 && !block.is_empty())
         .map(|(count, block)| {
             let expected = rate * block.len() as f64;
             (count - expected).powi(2) / expected
@@ -313,7 +330,15 @@ mod tests {
             wider > 1.6 && together.low < apart.low,
             "{apart:?} {together:?}"
         );
-        assert_eq!(in_groups(40).unwrap_err(), Unknown::NoTail);
+        let why = in_groups(40).unwrap_err();
+        assert!(
+            matches!(why, Unknown::FewGroups { values: 400, groups } if groups < 20),
+            "{why:?}"
+        );
+        assert!(
+            why.to_string()
+                .starts_with("the 400 longest values come in only")
+        );
     }
 
     #[test]
