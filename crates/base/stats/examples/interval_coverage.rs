@@ -1,6 +1,6 @@
 //! How often the intervals of this crate hold the truth.
 //!
-//! `cargo run --release -p idlewave-stats --example coverage -- [DRAWS [SEED [WORD]]]`: one line
+//! `cargo run --release -p idlewave-stats --example interval_coverage -- [DRAWS [SEED [WORD]]]`: one line
 //! per interval whose data or name contain the word: found coverage with its own 95 % interval, and
 //! what is expected.
 
