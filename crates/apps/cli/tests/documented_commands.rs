@@ -140,6 +140,9 @@ fn runnable(command: &str, allowed: &str) -> Option<String> {
     if let Some(at) = place.filter(|_| !words.contains(&"--duration")) {
         words.splice(at..at, ["--duration", duration]);
     }
+    if words.get(1) == Some(&"warmup") {
+        words.extend(["--idle", "10ms"]);
+    }
     if words[0] == "gang" {
         adapt_gang(&mut words);
     }

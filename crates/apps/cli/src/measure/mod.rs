@@ -35,7 +35,7 @@ Examples:
   idlewave measure pingpong --ranks 2 --json
   idlewave measure detour --duration 1min -o detours
   idlewave measure fwq --work 100000 --runs 100000
-  idlewave measure warmup --starts 20 --idle 5s
+  idlewave measure warmup
   idlewave measure load-sweep -o sweep")]
 pub struct MeasureArgs {
     #[command(subcommand)]
