@@ -12,7 +12,7 @@ use idlewave_run::findings::{CpuNoise, Estimate, Findings};
 use idlewave_run::tables::Detours;
 use idlewave_run::{PhaseKind, RunReader};
 use idlewave_stats::rates;
-use idlewave_units::show::{percent, time};
+use idlewave_units::show::{self, percent, time};
 use idlewave_units::{Cpu, Nanos};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -85,40 +85,39 @@ impl FromStr for Limit {
     type Err = ParseLimitError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let parse = || {
-            let (name, most) = text.split_once('=')?;
-            let share = || {
-                let share = most.strip_suffix('%')?.trim().parse::<f64>().ok()? / 100.0;
-                (share.is_finite() && share >= 0.0).then_some(share)
-            };
-            match name.split_once('@') {
-                Some(("slowdown", ranks)) => {
-                    let ranks = ranks.parse::<f64>().ok()?;
-                    let whole = (2.0..=1e9).contains(&ranks) && ranks.fract() == 0.0;
-                    whole.then_some(Self::Slowdown(ranks as u64, share()?))
-                }
-                Some(_) => None,
-                None => match name {
-                    "noise" => Some(Self::Noise(share()?)),
-                    "work" => Some(Self::Work(share()?)),
-                    "steal" => Some(Self::Steal(share()?)),
-                    "detour" => {
-                        let (length, rate) = match most.split_once('@') {
-                            None => (most, None),
-                            Some((length, rate)) => {
-                                let rate = rate.strip_suffix("/s")?.parse::<f64>().ok()?;
-                                (length, Some(rate).filter(|r| r.is_finite() && *r > 0.0))
-                            }
-                        };
-                        let sense = most.contains('@') == rate.is_some();
-                        sense.then_some(Self::Detour(length.parse().ok()?, rate))
-                    }
-                    _ => None,
-                },
-            }
-        };
-        parse().ok_or(ParseLimitError)
+        Self::parse(text).ok_or(ParseLimitError)
     }
+}
+
+impl Limit {
+    fn parse(text: &str) -> Option<Self> {
+        let (name, most) = text.split_once('=')?;
+        if let Some(ranks) = name.strip_prefix("slowdown@") {
+            let ranks = ranks.parse::<f64>().ok()?;
+            let whole = (2.0..=1e9).contains(&ranks) && ranks.fract() == 0.0;
+            return whole.then_some(Self::Slowdown(ranks as u64, read_share(most)?));
+        }
+        Some(match name {
+            "noise" => Self::Noise(read_share(most)?),
+            "work" => Self::Work(read_share(most)?),
+            "steal" => Self::Steal(read_share(most)?),
+            "detour" => match most.split_once('@') {
+                None => Self::Detour(most.parse().ok()?, None),
+                Some((length, rate)) => {
+                    let rate = rate.strip_suffix("/s")?.parse::<f64>().ok()?;
+                    let rate = Some(rate).filter(|rate| rate.is_finite() && *rate > 0.0)?;
+                    Self::Detour(length.parse().ok()?, Some(rate))
+                }
+            },
+            _ => return None,
+        })
+    }
+}
+
+/// A share, as in `0.1%`.
+fn read_share(text: &str) -> Option<f64> {
+    let share = text.strip_suffix('%')?.trim().parse::<f64>().ok()? / 100.0;
+    (share.is_finite() && share >= 0.0).then_some(share)
 }
 
 impl fmt::Display for Limit {
@@ -210,8 +209,9 @@ fn judgement(
             Some(of_interval(said, f.slowdown.clone(), most, Some(took)))
         })),
         Limit::Detour(longest, rate) => {
-            let longer = longer(run, longest)?;
-            worst(cpus.iter().filter_map(|c| of_lengths(c, &longer, rate)))
+            let kept = kept(run, longest)?;
+            let of_cpu = |c: &CpuNoise| of_lengths(c, kept.get(&c.cpu), longest, rate);
+            worst(cpus.iter().filter_map(of_cpu))
         }
         Limit::Slowdown(ranks, most) => worst(at_scale(findings, ranks).map(|(name, at, s)| {
             let said = format!("{} for {name} at {at} ranks", share(&s));
@@ -301,49 +301,81 @@ fn share(of: &Estimate) -> String {
     )
 }
 
-/// Detours longer than a limit on one CPU: how many, and the longest.
-type Longer = BTreeMap<Cpu, (u64, Nanos)>;
+/// The detours of one CPU that were kept.
+#[derive(Default)]
+struct Kept {
+    /// All.
+    all: u64,
+    /// Those longer than the limit.
+    longer: u64,
+    /// The longest of all.
+    longest: Nanos,
+}
 
-fn longer(run: &RunReader, than: Nanos) -> Result<Longer, ExplainError> {
+fn kept(run: &RunReader, limit: Nanos) -> Result<BTreeMap<Cpu, Kept>, ExplainError> {
     let phases = &run.manifest().phases;
     let of_loop = |phase: u32| {
         let phase = phases.get(phase as usize);
         phase.is_some_and(|p| matches!(p.kind, PhaseKind::Detour { .. }))
     };
-    let mut found = Longer::new();
+    let mut found: BTreeMap<Cpu, Kept> = BTreeMap::new();
     run.for_each::<Detours>(|d| {
-        if d.length > than && of_loop(d.phase) {
-            let (count, longest) = found.entry(d.cpu).or_insert((0, d.length));
-            *count += 1;
-            *longest = d.length.max(*longest);
+        if of_loop(d.phase) {
+            let kept = found.entry(d.cpu).or_default();
+            kept.all += 1;
+            kept.longer += u64::from(d.length > limit);
+            kept.longest = d.length.max(kept.longest);
         }
     })?;
     Ok(found)
 }
 
-fn of_lengths(cpu: &CpuNoise, longer: &Longer, rate: Option<f64>) -> Option<Found> {
-    let watched = cpu.detours.as_ref()?.watched;
-    let found = longer.get(&cpu.cpu);
-    let count = found.map_or(0, |f| f.0);
+/// Compares the detours of one CPU with a limit of their length, or of the rate of longer ones.
+fn of_lengths(
+    cpu: &CpuNoise,
+    kept: Option<&Kept>,
+    limit: Nanos,
+    rate: Option<f64>,
+) -> Option<Found> {
+    let seen = cpu.detours.as_ref()?;
+    let (watched, at) = (seen.watched, cpu.cpu);
+    let (all, count) = kept.map_or((0, 0), |kept| (kept.all, kept.longer));
     let value = rates::poisson(count, watched.as_secs_f64());
-    let said = match found {
-        Some((count, longest)) => format!(
-            "{count} in {watched} on CPU {}, the longest {longest}",
-            cpu.cpu
+    let mut said = match kept.filter(|_| count > 0) {
+        Some(kept) => format!(
+            "{count} in {watched} on CPU {at}, the longest {}",
+            kept.longest
         ),
-        None => format!(
-            "none in {watched} on CPU {}: fewer than {}/s (95 %)",
-            cpu.cpu,
-            idlewave_units::show::count_f64(value.high)
-        ),
+        None => {
+            let most = show::count_f64(value.high);
+            format!("none in {watched} on CPU {at}: fewer than {most}/s (95 %)")
+        }
+    };
+    // What was not kept may have been longer, and what is below the threshold is not seen.
+    let not_kept = seen.count.saturating_sub(all);
+    let unseen = limit < seen.threshold;
+    if not_kept > 0 {
+        said.push_str(&format!("; the lengths of {not_kept} more are not known"));
+    }
+    if unseen {
+        said.push_str(&format!("; detours below {} are not seen", seen.threshold));
+    }
+    let judged = |found: Found| match found.verdict {
+        Verdict::Fail => found,
+        _ if not_kept > 0 || unseen => Found {
+            verdict: Verdict::NotMeasured,
+            needs: None,
+            ..found
+        },
+        _ => found,
     };
     let Some(most) = rate else {
-        return Some(Found {
+        return Some(judged(Found {
             verdict: verdict(count == 0, count > 0),
             said,
             value,
             needs: None,
-        });
+        }));
     };
     let mut found = of_interval(said, value, most, Some(watched));
     if count == 0 && found.verdict == Verdict::TooShort {
@@ -351,7 +383,7 @@ fn of_lengths(cpu: &CpuNoise, longer: &Longer, rate: Option<f64>) -> Option<Foun
         let needs = watched.as_f64() * found.value.high / most;
         found.needs = Some(Nanos::from_nanos(needs as u64));
     }
-    Some(found)
+    Some(judged(found))
 }
 
 /// The predicted slow-down at the fewest ranks that are not below `ranks`, per topology.
@@ -399,6 +431,7 @@ impl Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use idlewave_run::findings::DetourFindings;
 
     fn estimate(value: f64, low: f64, high: f64) -> Estimate {
         Estimate {
@@ -482,6 +515,46 @@ mod tests {
         }));
         // Exactly at the limit, no time suffices.
         assert_eq!(found(0.02, 0.01, 0.03, 0.02), (Verdict::TooShort, None));
+    }
+
+    /// A second on one CPU with `all` detours, of which `kept` were kept.
+    fn of_length(all: u64, kept: Kept, limit: Nanos) -> (Verdict, String) {
+        let cpu = CpuNoise {
+            cpu: Cpu::new(3),
+            detours: Some(DetourFindings {
+                watched: Nanos::from_secs(1),
+                threshold: Nanos::from_micros(1),
+                turn_quanta: 1.0,
+                count: all,
+                rate: estimate(1.0, 1.0, 1.0),
+                stolen: estimate(0.0, 0.0, 0.0),
+                largest: None,
+                classes: Vec::new(),
+                periods: Vec::new(),
+            }),
+            fixed_work: None,
+            starts: None,
+        };
+        let found = of_lengths(&cpu, Some(&kept), limit, None).expect("detours");
+        (found.verdict, found.said)
+    }
+
+    #[test]
+    fn detours_whose_length_is_not_known_pass_no_limit() {
+        let limit = Nanos::from_micros(50);
+        let kept = |longer| Kept {
+            all: 7,
+            longer,
+            longest: Nanos::from_micros(60),
+        };
+        assert_eq!(of_length(7, kept(0), limit).0, Verdict::Pass);
+        let (verdict, said) = of_length(9, kept(0), limit);
+        assert_eq!(verdict, Verdict::NotMeasured);
+        assert!(said.contains("lengths of 2 more are not known"), "{said}");
+        assert_eq!(of_length(9, kept(1), limit).0, Verdict::Fail);
+        // The loop does not see detours below its threshold.
+        let below = of_length(7, kept(0), Nanos::from_nanos(500));
+        assert_eq!(below.0, Verdict::NotMeasured);
     }
 
     #[test]

@@ -43,12 +43,12 @@ pub fn load_sweep(run: &RunReader) -> Result<Option<LoadSweep>, ExplainError> {
             work.entry(q.phase).or_default().push(q.duration.get());
         }
     })?;
-    let point = |(index, loops): &(u32, &[DetourLoop])| {
-        // The work that follows is done on the same CPUs.
-        let next = loops_after(phases, *index);
-        point(*index, loops, &seen, work.get(&next).map(Vec::as_slice))
-    };
-    let points = loops.iter().map(point).collect();
+    let points = loops.iter().map(|&(index, loops)| {
+        // The work that follows the loops is done on the same CPUs.
+        let work = work.get(&(index + 1)).map(Vec::as_slice);
+        point(index, loops, &seen, work)
+    });
+    let points = points.collect();
     let last = loops.last().map_or(0, |(index, _)| *index);
     let lengths = |chosen: &dyn Fn(Cpu) -> bool| {
         let of = seen
@@ -62,15 +62,6 @@ pub fn load_sweep(run: &RunReader) -> Result<Option<LoadSweep>, ExplainError> {
         length_of_first: lengths(&|cpu| cpu == first),
         length_of_others: lengths(&|cpu| cpu != first),
     }))
-}
-
-/// The phase after this one, if it is fixed work.
-fn loops_after(phases: &[idlewave_run::Phase], index: u32) -> u32 {
-    let is_work = |p: &idlewave_run::Phase| matches!(p.kind, PhaseKind::FixedWork { .. });
-    match phases.get(index as usize + 1).is_some_and(is_work) {
-        true => index + 1,
-        false => u32::MAX,
-    }
 }
 
 fn point(index: u32, loops: &[DetourLoop], seen: &Seen, work: Option<&[u64]>) -> LoadPoint {

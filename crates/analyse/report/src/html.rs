@@ -196,9 +196,9 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
     let manifest = run.manifest();
     let mut all = Vec::new();
     let mut add = |id, name, html| all.push(Section { id, name, html });
-    // What a recording never measures is not shown as missing.
+    // What a recording or a measurement of CPUs never contains is not shown as missing.
     let recorded = story::recorded(manifest).is_some();
-    let study = !recorded || !findings.lockstep.is_empty();
+    let study = !(recorded || manifest.is_of_cpus()) || !findings.lockstep.is_empty();
     if !findings.lockstep.is_empty() || findings.program.is_some() {
         add("noise-is", "", opening::opening());
     }
@@ -221,7 +221,7 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
     add(
         "sources",
         "Sources",
-        sources::section(findings, recorded, whole),
+        sources::section(manifest, findings, whole),
     );
     if study {
         let html = steps::section(findings, drawn.timeline.windows(), whole);

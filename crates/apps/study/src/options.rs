@@ -4,6 +4,7 @@ use idlewave_pipeline::Effort;
 use idlewave_session::SessionError;
 use idlewave_stats::warm_up;
 use idlewave_units::{Bytes, CpuSet, Nanos, ParseNanosError};
+use idlewave_workloads::fibonacci::Speed;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -181,6 +182,22 @@ impl CpuOptions {
 }
 
 impl Work {
+    /// Fibonacci steps of a quantum on CPUs of this speed.
+    pub(crate) fn steps(self, speed: Speed) -> u64 {
+        match self {
+            Self::Time(time) => speed.steps(time),
+            Self::Steps(steps) => steps,
+        }
+    }
+
+    /// The time of a quantum on CPUs of this speed, at best.
+    pub(crate) fn time(self, speed: Speed) -> Nanos {
+        match self {
+            Self::Time(time) => time,
+            Self::Steps(steps) => speed.time(steps),
+        }
+    }
+
     fn check(self) -> Result<(), SessionError> {
         match self {
             Self::Time(time) if !(QUANTUM[0]..=QUANTUM[1]).contains(&time) => refused(

@@ -4,6 +4,7 @@ use crate::{CpuMeasurement, CpuOptions, StudyOptions, Work};
 use idlewave_run::Coupling;
 use idlewave_session::SessionError;
 use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, Rank};
+use idlewave_workloads::fibonacci::Speed;
 use std::time::Duration;
 
 /// Gaps of at least this length are detours.
@@ -22,22 +23,49 @@ pub enum Part {
     Detours,
     /// The fixed work quantum on every CPU.
     FixedWork {
+        /// Work of a quantum.
+        work: Work,
         /// Quanta per CPU, if they are not as many as fit into the duration.
         runs: Option<u64>,
     },
     /// A lockstep run of all ranks.
-    Lockstep(Coupling),
+    Lockstep {
+        /// How they meet.
+        coupling: Coupling,
+        /// Computation of one iteration.
+        work: Nanos,
+        /// The most iterations.
+        max_iterations: u64,
+    },
     /// Nothing: the CPUs become idle.
     Rest,
 }
 
-/// A part, how long it takes, and where.
+/// A part, how long it may take, and where.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Piece {
+    /// What is measured.
     pub part: Part,
+    /// The longest time.
     pub duration: Duration,
     /// The CPUs that measure; lockstep runs have the ranks' own.
     pub cpus: Vec<Cpu>,
+}
+
+impl Piece {
+    /// How long it takes on CPUs of this speed.
+    pub fn takes(&self, speed: Speed) -> Duration {
+        match self.part {
+            Part::FixedWork {
+                work,
+                runs: Some(runs),
+            } => {
+                let all = work.time(speed).get().saturating_mul(runs);
+                self.duration.min(Duration::from_nanos(all))
+            }
+            _ => self.duration,
+        }
+    }
 }
 
 /// What to measure, in which order.
@@ -49,26 +77,8 @@ pub struct Plan {
     pub rank_cpus: Vec<Cpu>,
     /// The parts, one after the other.
     pub parts: Vec<Piece>,
-    /// Computation of one iteration.
-    pub work: Nanos,
-    /// Work of one fixed work quantum.
-    pub quantum: Work,
-    /// The most iterations per lockstep run.
-    pub max_iterations: u64,
     /// The size limit of the run on disk.
     pub max_size: Bytes,
-}
-
-impl Part {
-    /// How long it takes, if it may take `longest` and a fixed work quantum takes `quantum`.
-    pub fn takes(self, longest: Duration, quantum: Nanos) -> Duration {
-        match self {
-            Part::FixedWork { runs: Some(runs) } => {
-                longest.min(Duration::from_nanos(quantum.get().saturating_mul(runs)))
-            }
-            _ => longest,
-        }
-    }
 }
 
 impl Plan {
@@ -90,19 +100,23 @@ impl Plan {
                 .get()
                 .saturating_mul(MOST_RECORDS / list.len().max(1) as u64),
         );
+        let lockstep = |coupling| Part::Lockstep {
+            coupling,
+            work: options.work,
+            max_iterations: MOST_RECORDS / ranks as u64,
+        };
+        let work = Part::FixedWork {
+            work: Work::Time(quantum),
+            runs: None,
+        };
         Ok(Self {
             rank_cpus: (0..ranks).map(|rank| list[rank % list.len()]).collect(),
-            parts: [
-                (Part::Detours, share(25)),
-                (Part::FixedWork { runs: None }, share(15).min(most_work)),
-                (Part::Lockstep(Coupling::Neighbours), share(30)),
-                (Part::Lockstep(Coupling::Barrier), share(30)),
-            ]
-            .map(|(part, duration)| on(&list, part, duration))
-            .into(),
-            work: options.work,
-            quantum: Work::Time(quantum),
-            max_iterations: MOST_RECORDS / ranks as u64,
+            parts: vec![
+                on(&list, Part::Detours, share(25)),
+                on(&list, work, share(15).min(most_work)),
+                on(&list, lockstep(Coupling::Neighbours), share(30)),
+                on(&list, lockstep(Coupling::Barrier), share(30)),
+            ],
             max_size: options.max_size,
             cpus,
         })
@@ -117,20 +131,18 @@ impl Plan {
         let duration = options.duration.to_duration();
         let cpus = chosen(options.cpus.as_ref(), allowed)?;
         let all: Vec<Cpu> = cpus.iter().collect();
-        let (parts, quantum) = match options.what {
-            CpuMeasurement::Detours => (
-                vec![on(&all, Part::Detours, duration)],
-                Work::Time(Nanos::ZERO),
-            ),
+        let fixed = |work, runs| Part::FixedWork { work, runs };
+        let parts = match options.what {
+            CpuMeasurement::Detours => vec![on(&all, Part::Detours, duration)],
             CpuMeasurement::FixedWork { work, runs } => {
-                (vec![on(&all, Part::FixedWork { runs }, duration)], work)
+                vec![on(&all, fixed(work, runs), duration)]
             }
             CpuMeasurement::WarmUp { work, starts, rest } => {
                 let start = [
                     on(&all, Part::Rest, rest.to_duration()),
-                    on(&all, Part::FixedWork { runs: None }, duration),
+                    on(&all, fixed(work, None), duration),
                 ];
-                (vec![start; starts as usize].concat(), work)
+                vec![start; starts as usize].concat()
             }
             CpuMeasurement::LoadSweep { work } => {
                 if all.len() < 2 {
@@ -141,38 +153,28 @@ impl Plan {
                     });
                 }
                 let point = |busy: usize| {
-                    [Part::Detours, Part::FixedWork { runs: None }]
-                        .map(|part| on(&all[..busy], part, duration))
+                    [Part::Detours, fixed(work, None)].map(|part| on(&all[..busy], part, duration))
                 };
-                (busy(all.len()).flat_map(point).collect(), work)
+                busy(all.len()).flat_map(point).collect()
             }
         };
         Ok(Self {
             cpus,
             rank_cpus: Vec::new(),
             parts,
-            work: Nanos::ZERO,
-            quantum,
-            max_iterations: 0,
             max_size: options.max_size,
         })
     }
 
-    /// Whether any part works, so that the speed of the CPU matters.
-    pub fn works(&self) -> bool {
-        let works = |piece: &Piece| !matches!(piece.part, Part::Detours | Part::Rest);
-        self.parts.iter().any(works)
+    /// The time that all parts take on CPUs of this speed.
+    pub fn takes(&self, speed: Speed) -> Duration {
+        self.parts.iter().map(|piece| piece.takes(speed)).sum()
     }
 
-    /// The time that all parts take, if a fixed work quantum takes `quantum`.
-    pub fn takes(&self, quantum: Nanos) -> Duration {
-        let parts = self.parts.iter();
-        parts.map(|p| p.part.takes(p.duration, quantum)).sum()
-    }
-
-    /// The share of the run's size limit for a part of this duration.
-    pub fn share_of_size(&self, duration: Duration, quantum: Nanos) -> Bytes {
-        let share = duration.as_secs_f64() / self.takes(quantum).as_secs_f64().max(1e-9);
+    /// The share of the run's size limit for a part.
+    pub fn share_of_size(&self, piece: &Piece, speed: Speed) -> Bytes {
+        let whole = self.takes(speed).as_secs_f64().max(1e-9);
+        let share = piece.takes(speed).as_secs_f64() / whole;
         Bytes::new((self.max_size.get() as f64 * share) as u64)
     }
 
@@ -220,6 +222,10 @@ fn chosen(wanted: Option<&CpuSet>, allowed: &CpuSet) -> Result<CpuSet, SessionEr
 mod tests {
     use super::*;
 
+    const SPEED: Speed = Speed {
+        per_thousand: 250.0,
+    };
+
     fn set(text: &str) -> CpuSet {
         text.parse().expect("a CPU list")
     }
@@ -227,7 +233,7 @@ mod tests {
     #[test]
     fn the_parts_take_the_time_asked_for() {
         let plan = Plan::of(&StudyOptions::default(), &set("0-3")).expect("a plan");
-        assert_eq!(plan.takes(Nanos::ZERO), Duration::from_secs(30));
+        assert_eq!(plan.takes(SPEED), Duration::from_secs(30));
         assert_eq!(plan.rank_cpus, [0, 1, 2, 3].map(Cpu::new));
     }
 
@@ -283,7 +289,10 @@ mod tests {
     #[test]
     fn a_node_of_many_cpus_records_no_more_than_memory_allows() {
         let plan = Plan::of(&StudyOptions::default(), &set("0-255")).expect("a plan");
-        assert!(plan.max_iterations * 256 <= MOST_RECORDS);
+        let Part::Lockstep { max_iterations, .. } = plan.parts[2].part else {
+            panic!("{:?}", plan.parts);
+        };
+        assert!(max_iterations * 256 <= MOST_RECORDS);
         assert!(plan.parts[1].duration < Duration::from_secs(1));
     }
 }

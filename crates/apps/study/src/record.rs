@@ -4,7 +4,7 @@ mod phases;
 
 use crate::plan::Plan;
 use crate::size::Size;
-use crate::{CpuMeasurement, CpuOptions, StudyOptions, Work};
+use crate::{CpuMeasurement, CpuOptions, StudyOptions};
 use idlewave_capture::host::{allowed_cpus, read_host};
 use idlewave_capture::proc::ContaminationMeter;
 use idlewave_clock::{Calibration, Counter, Readings};
@@ -18,7 +18,7 @@ use idlewave_session::{
     failed,
 };
 use idlewave_sys::files;
-use idlewave_units::{Bytes, CpuSet, Nanos, NodeId};
+use idlewave_units::{Bytes, CpuSet, NodeId};
 use idlewave_workloads::fibonacci::Speed;
 use phases::Phases;
 use std::path::{Path, PathBuf};
@@ -153,30 +153,18 @@ fn measured(
     let manifest = manifest(request, root, &calibration, readings);
     let out = RunWriter::record(path, manifest)?;
     let lock = Lock::take(path)?;
-    let speed = plan.works().then(|| Speed::measure(&calibration));
-    let quantum = quantum(plan.quantum, speed);
+    let speed = Speed::measure(&calibration);
     if request.kept {
-        tell_size(request, Size::of(plan, quantum.1, request.trace), progress);
+        tell_size(request, Size::of(plan, speed, request.trace), progress);
     }
     let phases = Phases {
         plan,
         readings,
-        work_steps: speed.map_or(0, |speed| speed.steps(plan.work)),
-        quantum,
+        speed,
         calibration,
-        most: Bytes::new(0),
     };
     record(request, root, phases, out, stop, progress).map_err(|error| failed(path, error))?;
     Ok(lock)
-}
-
-/// The steps of a quantum, and the time that they take.
-fn quantum(work: Work, speed: Option<Speed>) -> (u64, Nanos) {
-    match (work, speed) {
-        (Work::Time(time), Some(speed)) => (speed.steps(time), time),
-        (Work::Steps(steps), Some(speed)) => (steps, speed.time(steps)),
-        (_, None) => (0, Nanos::ZERO),
-    }
 }
 
 /// Announces the size of the run before the measurement, with a warning if there is not enough

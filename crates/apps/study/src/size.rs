@@ -3,7 +3,7 @@
 use crate::plan::{Part, Plan};
 use idlewave_session::ITERATION_BYTES;
 use idlewave_units::{Bytes, Nanos};
-use std::time::Duration;
+use idlewave_workloads::fibonacci::Speed;
 
 /// Bytes in the table for one fixed work quantum.
 const QUANTUM: u64 = 9;
@@ -23,22 +23,28 @@ pub struct Size {
 }
 
 impl Size {
-    /// The size for this plan, if a fixed work quantum takes `quantum`.
-    pub fn of(plan: &Plan, quantum: Nanos, traced: bool) -> Self {
-        let cpus = plan.cpus.len() as u64;
-        let fit = |duration: Duration, one: Nanos| duration.as_nanos() as u64 / one.get().max(1);
-        let rows = plan.parts.iter().map(|p| match p.part {
-            // Detours are few.
-            Part::Detours | Part::Rest => 0,
-            Part::FixedWork { .. } => {
-                fit(p.part.takes(p.duration, quantum), quantum) * p.cpus.len() as u64 * QUANTUM
-            }
-            Part::Lockstep(_) => {
-                let steps = fit(p.duration, plan.work).min(plan.max_iterations);
-                steps * plan.rank_cpus.len() as u64 * ITERATION_BYTES
+    /// The size for this plan on CPUs of this speed.
+    pub fn of(plan: &Plan, speed: Speed, traced: bool) -> Self {
+        let rows = plan.parts.iter().map(|piece| {
+            let fit = |one: Nanos| piece.takes(speed).as_nanos() as u64 / one.get().max(1);
+            match piece.part {
+                // Detours are few.
+                Part::Detours | Part::Rest => 0,
+                Part::FixedWork { work, .. } => {
+                    fit(work.time(speed)) * piece.cpus.len() as u64 * QUANTUM
+                }
+                Part::Lockstep {
+                    work,
+                    max_iterations,
+                    ..
+                } => {
+                    let steps = fit(work).min(max_iterations);
+                    steps * plan.rank_cpus.len() as u64 * ITERATION_BYTES
+                }
             }
         });
-        let time = plan.takes(quantum);
+        let cpus = plan.cpus.len() as u64;
+        let time = plan.takes(speed);
         let trace = match traced {
             true => (time.as_secs_f64() * TRACED_SECOND as f64) as u64 * cpus,
             false => 0,
@@ -62,7 +68,10 @@ mod tests {
         change(&mut options);
         let allowed = cpus.parse().expect("a CPU list");
         let plan = Plan::of(&options, &allowed).expect("a plan");
-        Size::of(&plan, options.work, options.trace)
+        let speed = Speed {
+            per_thousand: 250.0,
+        };
+        Size::of(&plan, speed, options.trace)
     }
 
     #[test]

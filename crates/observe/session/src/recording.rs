@@ -123,7 +123,7 @@ impl<'a> Recording<'a> {
     pub fn phase_ended(&mut self) -> Result<(), SessionError> {
         if self.cut {
             self.out.manifest.losses.enter(
-                "parts of the study that ended early because their share of the run's size was used up",
+                "parts that ended early because their share of the run's size was used up",
                 1,
                 "they rest on fewer samples",
                 "raise --max-size, or use a shorter --duration",

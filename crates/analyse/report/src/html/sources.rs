@@ -2,8 +2,9 @@
 
 use super::explorer::Explorer;
 use super::markup::{absent, barred, caption, cell, escape, number, section as in_section, table};
-use idlewave_run::SourceKind;
+use crate::story;
 use idlewave_run::findings::{Findings, SourceFinding};
+use idlewave_run::{Manifest, SourceKind};
 use idlewave_units::Nanos;
 use idlewave_units::show::{self, count, percent};
 
@@ -11,7 +12,12 @@ use idlewave_units::show::{self, count, percent};
 const LONG: usize = 24;
 
 /// The sources that cost time.
-pub(super) fn section(findings: &Findings, recorded: bool, explorer: Option<&Explorer>) -> String {
+pub(super) fn section(
+    manifest: &Manifest,
+    findings: &Findings,
+    explorer: Option<&Explorer>,
+) -> String {
+    let recorded = story::recorded(manifest).is_some();
     if findings.sources.is_empty() {
         let why = match recorded {
             false => "No source was found: no lockstep run was recorded, or nothing disturbed it.",
@@ -22,8 +28,7 @@ pub(super) fn section(findings: &Findings, recorded: bool, explorer: Option<&Exp
         };
         return in_section("sources", "Who costs time", &absent(why));
     }
-    // In a program without ranks nobody waits: what counts is the time taken from its threads.
-    let taking = recorded && findings.program.is_none();
+    let taking = story::nobody_waits(manifest, findings);
     let weight = |s: &SourceFinding| if taking { s.stolen } else { s.lost };
     let most = findings
         .sources
@@ -58,7 +63,7 @@ pub(super) fn section(findings: &Findings, recorded: bool, explorer: Option<&Exp
     let stolen = ("Stolen", "Time it took from the CPUs of ranks");
     let mut header = vec![("Source", "Task, interrupt, softirq or class of delay")];
     if taking {
-        header.push(("Stolen", "Time it took from the threads of the program"));
+        header.push(("Stolen", "Time it took from the threads that are watched"));
     } else {
         header.extend([("Lost by all ranks", lost), late, lateness, stolen]);
         header.push(("Amplification", "Time lost by all ranks over time stolen"));
@@ -71,7 +76,7 @@ pub(super) fn section(findings: &Findings, recorded: bool, explorer: Option<&Exp
         ("CPUs", "Where it struck"),
     ]);
     let text = if taking {
-        "Longest bar first: what kept the threads of the program from running though they could. A dash means that it \
+        "Longest bar first: what kept the watched threads from running though they could. A dash means that it \
          was not measured or does not apply. Click a heading to sort by it."
     } else {
         "Longest bar first: what the program as a whole lost to each source. Look for a large amplification: little \

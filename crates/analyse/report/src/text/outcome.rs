@@ -134,7 +134,7 @@ pub(super) fn sources(screen: &mut Screen, manifest: &Manifest, findings: &Findi
         (true, None) => "WHO TAKES TIME (stolen = from the threads of the program)",
     };
     screen.line(Style::Heading, heading);
-    if of_cpus || (recorded && findings.program.is_none()) {
+    if story::nobody_waits(manifest, findings) {
         let rows: Vec<Vec<String>> = shown.iter().map(|s| taking_row(s)).collect();
         screen.table(&["source", "stolen", "strikes", "length", "period"], &rows);
     } else {

@@ -1,11 +1,13 @@
 //! Runs the parts of the plan, one after the other.
 
+use crate::Work;
 use crate::plan::{Part, Piece, Plan, THRESHOLD};
 use idlewave_clock::{Calibration, Readings, monotonic_ns};
 use idlewave_run::{Coupling, Phase, PhaseKind};
 use idlewave_session::SessionError;
 use idlewave_session::{Current, Recording};
-use idlewave_units::{Bytes, Cpu, Nanos, counted};
+use idlewave_units::{Nanos, counted};
+use idlewave_workloads::fibonacci::Speed;
 use idlewave_workloads::{detour, fixed_work, lockstep};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,38 +16,41 @@ use std::time::{Duration, Instant};
 pub struct Phases<'a> {
     pub plan: &'a Plan,
     pub readings: Readings,
-    /// Computation of one iteration in Fibonacci steps.
-    pub work_steps: u64,
-    /// Work of one fixed work quantum in Fibonacci steps, and the time that it takes.
-    pub quantum: (u64, Nanos),
+    /// Speed of the CPUs.
+    pub speed: Speed,
     pub calibration: Calibration,
-    /// The share of the run's size limit for the present part.
-    pub most: Bytes,
 }
 
 impl Phases<'_> {
     /// Runs all parts; stops cleanly between or within them when the recording is over.
     pub fn run(&mut self, recording: &mut Recording<'_>) -> Result<(), SessionError> {
-        let plan = self.plan;
-        for Piece {
-            part,
-            duration,
-            cpus,
-        } in &plan.parts
-        {
+        for piece in &self.plan.parts {
             if recording.is_over() {
                 break;
             }
-            let (part, duration, quantum) = (*part, *duration, self.quantum.1);
-            self.most = plan.share_of_size(part.takes(duration, quantum), quantum);
-            match part {
-                Part::Detours => self.detours(recording, duration, cpus)?,
-                Part::FixedWork { runs } => self.fixed_work(recording, duration, cpus, runs)?,
-                Part::Lockstep(coupling) => self.lockstep(recording, duration, coupling)?,
-                Part::Rest => rest(recording, duration),
+            match piece.part {
+                Part::Detours => self.detours(recording, piece)?,
+                Part::FixedWork { work, runs } => self.fixed_work(recording, piece, work, runs)?,
+                Part::Lockstep {
+                    coupling,
+                    work,
+                    max_iterations,
+                } => self.lockstep(recording, piece, coupling, work, max_iterations)?,
+                Part::Rest => rest(recording, piece.duration),
             }
         }
         Ok(())
+    }
+
+    /// Announces a part.
+    fn part(&self, recording: &mut Recording<'_>, what: &str, piece: &Piece) {
+        let ranks = matches!(piece.part, Part::Lockstep { .. });
+        let current = Current {
+            ranks,
+            duration: piece.takes(self.speed),
+            most: self.plan.share_of_size(piece, self.speed),
+        };
+        recording.part(what, current);
     }
 
     /// Enters a phase with a provisional end, which remains if this process is killed.
@@ -53,10 +58,10 @@ impl Phases<'_> {
         &self,
         recording: &mut Recording<'_>,
         kind: PhaseKind,
-        duration: Duration,
+        piece: &Piece,
     ) -> Result<usize, SessionError> {
         let begin_ns = monotonic_ns();
-        let end_ns = begin_ns + duration.as_nanos() as u64;
+        let end_ns = begin_ns + piece.takes(self.speed).as_nanos() as u64;
         recording.out.manifest.phases.push(Phase {
             kind,
             begin_ns,
@@ -69,26 +74,19 @@ impl Phases<'_> {
     fn detours(
         &mut self,
         recording: &mut Recording<'_>,
-        duration: Duration,
-        cpus: &[Cpu],
+        piece: &Piece,
     ) -> Result<(), SessionError> {
-        recording.part(
-            &format!("watching for detours on {}", counted(cpus.len(), "CPU")),
-            Current {
-                duration,
-                ranks: false,
-                most: self.most,
-            },
-        );
+        let cpus = counted(piece.cpus.len(), "CPU");
+        self.part(recording, &format!("watching for detours on {cpus}"), piece);
         let kind = PhaseKind::Detour {
             threshold: THRESHOLD,
             floor: Nanos::ZERO,
             loops: Vec::new(),
         };
-        let index = self.begin(recording, kind, duration)?;
+        let index = self.begin(recording, kind, piece)?;
         let params = detour::Params {
-            cpus: cpus.to_vec(),
-            duration,
+            cpus: piece.cpus.clone(),
+            duration: piece.duration,
             threshold: THRESHOLD,
             phase: index as u32,
         };
@@ -120,28 +118,20 @@ impl Phases<'_> {
     fn fixed_work(
         &mut self,
         recording: &mut Recording<'_>,
-        duration: Duration,
-        cpus: &[Cpu],
+        piece: &Piece,
+        work: Work,
         runs: Option<u64>,
     ) -> Result<(), SessionError> {
-        let (work_steps, time) = self.quantum;
-        recording.part(
-            &format!(
-                "timing the fixed work quantum on {}",
-                counted(cpus.len(), "CPU")
-            ),
-            Current {
-                duration: Part::FixedWork { runs }.takes(duration, time),
-                ranks: false,
-                most: self.most,
-            },
-        );
-        let index = self.begin(recording, PhaseKind::FixedWork { work_steps }, duration)?;
+        let cpus = counted(piece.cpus.len(), "CPU");
+        let what = format!("timing the fixed work quantum on {cpus}");
+        self.part(recording, &what, piece);
+        let work_steps = work.steps(self.speed);
+        let index = self.begin(recording, PhaseKind::FixedWork { work_steps }, piece)?;
         let params = fixed_work::Params {
-            cpus: cpus.to_vec(),
-            duration,
+            cpus: piece.cpus.clone(),
+            duration: piece.duration,
             work_steps,
-            expected: time.to_duration(),
+            expected: work.time(self.speed).to_duration(),
             runs,
             phase: index as u32,
         };
@@ -160,22 +150,18 @@ impl Phases<'_> {
     fn lockstep(
         &mut self,
         recording: &mut Recording<'_>,
-        duration: Duration,
+        piece: &Piece,
         coupling: Coupling,
+        work: Nanos,
+        max_iterations: u64,
     ) -> Result<(), SessionError> {
         let what = format!("lockstep run: {}", coupling.name());
-        recording.part(
-            &what,
-            Current {
-                ranks: true,
-                duration,
-                most: self.most,
-            },
-        );
+        self.part(recording, &what, piece);
+        let work_steps = self.speed.steps(work);
         let kind = |iterations| PhaseKind::Lockstep {
             coupling,
-            work_steps: self.work_steps,
-            work_target: self.plan.work,
+            work_steps,
+            work_target: work,
             message_bytes: lockstep::MESSAGE_BYTES as u64,
             sides: Vec::new(),
             neighbourhood: Default::default(),
@@ -184,15 +170,15 @@ impl Phases<'_> {
             iterations,
             threshold: THRESHOLD,
         };
-        let index = self.begin(recording, kind(0), duration)?;
+        let index = self.begin(recording, kind(0), piece)?;
         let params = lockstep::Params {
             cpus: self.plan.rank_cpus.clone(),
             pattern: lockstep::Pattern::of(coupling),
-            duration,
-            work_steps: self.work_steps,
-            work: self.plan.work,
+            duration: piece.duration,
+            work_steps,
+            work,
             threshold: THRESHOLD,
-            max_iterations: self.plan.max_iterations,
+            max_iterations,
             phase: index as u32,
         };
         let halt = Arc::clone(&recording.halt);
