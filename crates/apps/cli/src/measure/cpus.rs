@@ -15,47 +15,53 @@ use std::path::PathBuf;
 /// The time to measure if none is given.
 const USUAL: Nanos = Nanos::from_secs(3);
 
+// The options of all come last: their last heading is for limits.
+
 #[derive(Debug, Args)]
 pub struct DetourArgs {
-    #[command(flatten)]
-    cpus: CpusArgs,
     /// Not an option of this measurement: refused, with a hint at the one that has it
     #[arg(long, hide = true, value_name = "TIME")]
     work: Option<String>,
+    #[command(flatten)]
+    cpus: CpusArgs,
 }
 
 #[derive(Debug, Args)]
 pub struct FwqArgs {
     #[command(flatten)]
-    cpus: CpusArgs,
-    /// Work of a quantum: a time, or a number of steps, which is the same work on every machine
-    #[arg(long, default_value = "20us", value_name = "TIME|STEPS")]
-    work: Work,
+    quantum: QuantumArgs,
     /// Quanta per CPU [default: as many as fit into the duration]
     #[arg(long, value_name = "N")]
     runs: Option<u64>,
+    #[command(flatten)]
+    cpus: CpusArgs,
 }
 
 #[derive(Debug, Args)]
 pub struct WarmUpArgs {
     #[command(flatten)]
-    cpus: CpusArgs,
-    /// Work of a quantum: a time, or a number of steps
-    #[arg(long, default_value = "20us", value_name = "TIME|STEPS")]
-    work: Work,
+    quantum: QuantumArgs,
     /// Number of starts, from 6 to 1000
     #[arg(long, default_value_t = 10, value_name = "N")]
     starts: u32,
     /// Idleness before each start, from 10ms to 10min
     #[arg(long, default_value = "2s", value_name = "TIME")]
     idle: Nanos,
+    #[command(flatten)]
+    cpus: CpusArgs,
 }
 
 #[derive(Debug, Args)]
 pub struct LoadSweepArgs {
     #[command(flatten)]
+    quantum: QuantumArgs,
+    #[command(flatten)]
     cpus: CpusArgs,
-    /// Work of a quantum: a time, or a number of steps
+}
+
+#[derive(Debug, Args)]
+struct QuantumArgs {
+    /// Work of a quantum: a time, or a number of steps, which is the same work on every machine
     #[arg(long, default_value = "20us", value_name = "TIME|STEPS")]
     work: Work,
 }
@@ -63,8 +69,8 @@ pub struct LoadSweepArgs {
 /// What measurements of the CPUs of this node have in common.
 #[derive(Debug, Args)]
 struct CpusArgs {
-    /// Time to measure, from 100ms to 60min [default: 3s; with --runs as long as they take; of warmup,
-    /// each start: 500ms; of load-sweep, each part: 3s]
+    /// Time to measure, from 100ms to 60min; of warmup each start, of load-sweep each part [default:
+    /// 3s, of warmup 500ms, with --runs as long as they take]
     #[arg(long, value_name = "TIME")]
     duration: Option<Nanos>,
     #[command(flatten)]
@@ -99,7 +105,7 @@ impl DetourArgs {
 impl FwqArgs {
     /// Runs the command.
     pub fn run(self, stop: &Stop) -> Result<(), Failure> {
-        let (work, runs) = (self.work, self.runs);
+        let (work, runs) = (self.quantum.work, self.runs);
         let usual = runs.map_or(USUAL, |_| CpuOptions::LONGEST);
         let what = CpuMeasurement::FixedWork { work, runs };
         self.cpus.run(what, usual, stop)
@@ -110,7 +116,7 @@ impl WarmUpArgs {
     /// Runs the command.
     pub fn run(self, stop: &Stop) -> Result<(), Failure> {
         let what = CpuMeasurement::WarmUp {
-            work: self.work,
+            work: self.quantum.work,
             starts: self.starts,
             rest: self.idle,
         };
@@ -121,7 +127,9 @@ impl WarmUpArgs {
 impl LoadSweepArgs {
     /// Runs the command.
     pub fn run(self, stop: &Stop) -> Result<(), Failure> {
-        let what = CpuMeasurement::LoadSweep { work: self.work };
+        let what = CpuMeasurement::LoadSweep {
+            work: self.quantum.work,
+        };
         self.cpus.run(what, USUAL, stop)
     }
 }
