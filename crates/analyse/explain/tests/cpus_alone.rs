@@ -89,37 +89,38 @@ fn daemon(findings: &Findings) -> (u64, Option<u64>, String) {
     (found.stolen.get(), found.events, found.cpus.to_string())
 }
 
+fn detour(phase: u32, cpu: Cpu, begin_ns: u64, length: u64) -> Detour {
+    Detour {
+        phase,
+        cpu,
+        rank: None,
+        begin_ns,
+        length: Nanos::from_nanos(length),
+    }
+}
+
+fn quantum(phase: u32, cpu: Cpu, begin_ns: u64, duration: u64) -> Quantum {
+    Quantum {
+        phase,
+        cpu,
+        begin_ns,
+        duration: Nanos::from_nanos(duration),
+    }
+}
+
 const TAKEN: u64 = 50_000 + 60_000 + 70_000;
 
 #[test]
 fn what_interrupts_a_detour_loop_has_a_name() {
-    let seen = DetourLoop {
-        cpu: CPU,
-        begin_ns: BEGIN,
-        end_ns: END,
-        turns: 1,
-        turn_quanta: 1.0,
-        recording: Nanos::ZERO,
-        not_kept: 0,
-        stolen: Nanos::from_nanos(TAKEN),
-        involuntary_switches: Some(3),
-        moved: false,
-    };
     let kind = PhaseKind::Detour {
         threshold: Nanos::from_micros(1),
         floor: Nanos::ZERO,
-        loops: vec![seen],
+        loops: vec![detour_loop(3, TAKEN)],
     };
     let findings = run_of(kind, |out| {
         let mut detours = Detours::default();
         for (begin_ns, end) in &STRIKES[..3] {
-            detours.push(Detour {
-                phase: 0,
-                cpu: CPU,
-                rank: None,
-                begin_ns: *begin_ns,
-                length: Nanos::from_nanos(end - begin_ns),
-            });
+            detours.push(detour(0, CPU, *begin_ns, end - begin_ns));
         }
         out.write_table(&detours).unwrap();
     });
@@ -132,12 +133,7 @@ fn what_interrupts_fixed_work_has_a_name() {
     let findings = run_of(PhaseKind::FixedWork { work_steps: 1 }, |out| {
         let mut quanta = Quanta::default();
         for begin_ns in (BEGIN..END).step_by(1_000_000) {
-            quanta.push(Quantum {
-                phase: 0,
-                cpu: CPU,
-                begin_ns,
-                duration: Nanos::from_millis(1),
-            });
+            quanta.push(quantum(0, CPU, begin_ns, 1_000_000));
         }
         out.write_table(&quanta).unwrap();
     });
@@ -159,12 +155,12 @@ fn a_warm_up_is_one_if_it_repeats() {
                     let slower = slow.contains(&phase) && at < 30_000_000;
                     let usual = 100_000 + at * 7_919 % 997;
                     let duration = if slower { usual * 6 / 5 } else { usual };
-                    quanta.push(Quantum {
+                    quanta.push(quantum(
                         phase,
-                        cpu: CPU,
-                        begin_ns: BEGIN + u64::from(phase) * 1_000_000_000 + at,
-                        duration: Nanos::from_nanos(duration),
-                    });
+                        CPU,
+                        BEGIN + u64::from(phase) * 1_000_000_000 + at,
+                        duration,
+                    ));
                     at += duration;
                 }
             }
@@ -183,7 +179,8 @@ fn a_warm_up_is_one_if_it_repeats() {
     assert!(!one.is_warm_up() && one.settled == 1, "{one:?}");
 }
 
-fn detour_loop(cpu: u32, length: u64) -> DetourLoop {
+/// The loop of a CPU from which so much was stolen.
+fn detour_loop(cpu: u32, stolen: u64) -> DetourLoop {
     DetourLoop {
         cpu: Cpu::new(cpu),
         begin_ns: BEGIN,
@@ -192,7 +189,7 @@ fn detour_loop(cpu: u32, length: u64) -> DetourLoop {
         turn_quanta: 1.0,
         recording: Nanos::ZERO,
         not_kept: 0,
-        stolen: Nanos::from_nanos(100 * length),
+        stolen: Nanos::from_nanos(stolen),
         involuntary_switches: None,
         moved: false,
     }
@@ -209,32 +206,24 @@ fn a_load_sweep_tells_lengths_rates_and_speed_at_every_load() {
     };
     let work = || PhaseKind::FixedWork { work_steps: 1 };
     let kinds = vec![
-        detours_on(vec![detour_loop(3, 2_000)]),
+        detours_on(vec![detour_loop(3, 100 * 2_000)]),
         work(),
-        detours_on(vec![detour_loop(3, 6_000), detour_loop(4, 4_000)]),
+        detours_on(vec![
+            detour_loop(3, 100 * 6_000),
+            detour_loop(4, 100 * 4_000),
+        ]),
         work(),
     ];
     let findings = run_of_all(kinds, |out| {
         let (mut detours, mut quanta) = (Detours::default(), Quanta::default());
         for (phase, cpu, length) in [(0, 3, 2_000), (2, 3, 6_000), (2, 4, 4_000)] {
             for k in 0..100 {
-                detours.push(Detour {
-                    phase,
-                    cpu: Cpu::new(cpu),
-                    rank: None,
-                    begin_ns: BEGIN + k * 100_000,
-                    length: Nanos::from_nanos(length),
-                });
+                detours.push(detour(phase, Cpu::new(cpu), BEGIN + k * 100_000, length));
             }
         }
         for (phase, cpu, duration) in [(1, 3, 20_000), (3, 3, 22_000), (3, 4, 99_000)] {
             for k in 0..100 {
-                quanta.push(Quantum {
-                    phase,
-                    cpu: Cpu::new(cpu),
-                    begin_ns: BEGIN + k * 100_000,
-                    duration: Nanos::from_nanos(duration),
-                });
+                quanta.push(quantum(phase, Cpu::new(cpu), BEGIN + k * 100_000, duration));
             }
         }
         out.write_table(&detours).unwrap();

@@ -32,7 +32,7 @@ pub struct Contamination {
 }
 
 impl Contamination {
-    /// A run is flagged above this share of others (reference: acceptance test 7, "others > 2 %").
+    /// A run is flagged above this share of others.
     pub const FLAG_ABOVE: f64 = 0.02;
 
     /// Whether others used so much CPU time that the findings describe them as much as the machine.
