@@ -197,6 +197,26 @@ pub(crate) fn slow_messages_sentence(run: &LockstepFindings) -> Option<String> {
     })
 }
 
+/// What noise costs beside what messages take when nothing disturbs them;
+/// `None` if no run knows both.
+pub(crate) fn noise_beside_messages_sentence(findings: &Findings) -> Option<String> {
+    let of = |run: &LockstepFindings| {
+        let messages = run.step.checked_sub(*run.compute.iter().max()?)?;
+        let times = |slowdown: f64| slowdown * run.step.as_f64() / messages.as_f64();
+        let all = [run.slowdown.value, run.slowdown.low, run.slowdown.high];
+        let [value, low, high] = all.map(|slowdown| show::digits(times(slowdown)));
+        let known = run.slowdown_not_known.is_none() && messages > Nanos::ZERO;
+        known.then(|| format!("{} {value} ({low}..{high})", plain(&run.name)))
+    };
+    let runs: Vec<String> = findings.lockstep.iter().filter_map(of).collect();
+    (!runs.is_empty()).then(|| {
+        format!(
+            "noise costs, in multiples of the time that undisturbed messages take: {}",
+            runs.join(", ")
+        )
+    })
+}
+
 /// Why there is no prediction.
 pub(crate) fn not_predicted_sentence(findings: &Findings) -> String {
     match &findings.not_predicted {
@@ -409,6 +429,7 @@ pub(crate) fn early_end(manifest: &Manifest) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::bare_findings;
     use idlewave_run::testing::quiet_lockstep;
     use idlewave_units::Nanos;
 
@@ -469,6 +490,41 @@ mod tests {
         assert!(said(micros(200)).is_some());
         assert_eq!(said(micros(199)), None);
         assert_eq!(said(None), None);
+    }
+
+    #[test]
+    fn noise_is_told_in_multiples_of_the_messages_where_both_are_known() {
+        let micros = Nanos::from_micros;
+        let slowdown = |value, low, high| Estimate {
+            value,
+            low,
+            high,
+            ..quiet_lockstep().slowdown
+        };
+        // 10 % of 20 us, beside messages of 0.5 us.
+        let run = LockstepFindings {
+            step: micros(20),
+            compute: vec![micros(19), Nanos::from_nanos(19_500)],
+            slowdown: slowdown(0.1, 0.05, 0.2),
+            ..quiet_lockstep()
+        };
+        let said = |run: &LockstepFindings| {
+            let mut findings = bare_findings();
+            findings.lockstep = vec![run.clone()];
+            noise_beside_messages_sentence(&findings)
+        };
+        let text = said(&run).expect("both are known");
+        assert!(text.ends_with(": barrier 4.00 (2.00..8.00)"), "{text}");
+        let no_messages = LockstepFindings {
+            compute: vec![micros(20)],
+            ..run.clone()
+        };
+        assert_eq!(said(&no_messages), None);
+        let not_known = LockstepFindings {
+            slowdown_not_known: Some("not known".to_owned()),
+            ..run
+        };
+        assert_eq!(said(&not_known), None);
     }
 
     #[test]

@@ -71,6 +71,29 @@ fn the_library_of_a_program_carries_the_messages() {
 }
 
 #[test]
+fn ways_to_exchange_take_turns() {
+    let run = |json: &[&str]| {
+        let mut command = Command::new(IDLEWAVE);
+        command.args("measure exchange --wait blocking,nonblocking --duration 240ms".split(' '));
+        testing::output(command.args(["--ranks", "2"]).args(json))
+    };
+    let found = json(&run(&["--json"]));
+    let results = &found["results"];
+    assert_eq!(results["ways"]["rounds"], 12);
+    assert_eq!(results["series"].as_array().map(Vec::len), Some(24));
+    let ways = results["ways"]["ways"].as_array().expect("two");
+    assert_eq!(ways[0]["longer"], serde_json::Value::Null);
+    assert_eq!(ways[1]["variant"], "non_blocking");
+    assert_eq!(ways[1]["longer"]["n"], 12);
+    let text = String::from_utf8(run(&[]).stdout).expect("text");
+    assert!(text.contains("step against blocking"), "{text}");
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_series_over_threads_has_a_row_for_each_number_of_ranks() {
     let args = [
         "measure",

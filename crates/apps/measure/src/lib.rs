@@ -33,6 +33,7 @@ mod render_md;
 mod render_numbers;
 mod series;
 mod threads;
+mod ways;
 
 pub use benchmark::{BenchmarkOutcome, RankTimes};
 pub use calibrate::{CalibrateOptions, Calibrated, calibrate};
@@ -51,3 +52,4 @@ pub use ping_pong::{PingPongFindings, SizeFindings};
 pub use placements::{PlacedRun, PlacedRuns, PlacementOptions, PlacementOutcome, placements};
 pub use render::render;
 pub use series::SeriesFindings;
+pub use ways::{Way, Ways};

@@ -6,6 +6,7 @@ use crate::node_watch::NodeWatch;
 use crate::rank_run::{RankPlan, RankRecord, run};
 use crate::ranks::Ranks;
 use crate::series::{SeriesFindings, efficiency, findings};
+use crate::ways::{ROUNDS, Ways};
 use crate::{MeasureError, MeasureOptions, Scaling, What, gather};
 use idlewave_clock::Calibration;
 use idlewave_fabric::Fabric;
@@ -25,16 +26,18 @@ const MOST_RECORDS: u64 = 4 << 20;
 pub struct LockstepOutcome {
     /// How the ranks met.
     pub coupling: Coupling,
-    /// How the exchange was programmed.
-    pub variant: ExchangeVariant,
+    /// How the exchange was programmed: one way, or several that were compared.
+    pub variants: Vec<ExchangeVariant>,
     /// Bytes of a message, or of the values of each rank.
     pub bytes: u64,
     /// The requested computation.
     pub work: Nanos,
     /// The kind of scaling, if it is a series over rank counts.
     pub scaling: Option<Scaling>,
-    /// One per rank count.
+    /// One per rank count; of several ways, one per round and way, in order of time.
     pub series: Vec<SeriesFindings>,
+    /// The ways compared, if there are several.
+    pub ways: Option<Ways>,
     /// Whether the ranks were on several nodes. Their clocks are compared by messages; if that is
     /// too coarse, the exchange is the shortest wait of an iteration (see
     /// [`SeriesFindings::one_clock`]).
@@ -45,18 +48,27 @@ pub struct LockstepOutcome {
 struct Request {
     coupling: Coupling,
     dims: u32,
-    variant: ExchangeVariant,
+    variants: Vec<ExchangeVariant>,
     bytes: usize,
+}
+
+/// One lockstep run among those of a request.
+struct Turn {
+    ranks: u32,
+    /// Index into the ways of the request.
+    way: usize,
+    round: usize,
+    duration: Nanos,
 }
 
 impl Request {
     fn of(what: &What) -> Option<Self> {
-        let What::Lockstep {
+        let &What::Lockstep {
             coupling,
             dims,
-            variant,
+            ref variants,
             bytes,
-        } = *what
+        } = what
         else {
             return None;
         };
@@ -69,12 +81,35 @@ impl Request {
         Some(Self {
             coupling,
             dims,
-            variant,
+            variants: variants.clone(),
             bytes,
         })
     }
 
-    fn pattern(&self, ranks: u32) -> Pattern {
+    /// The runs, in order of time. Several ways take turns, forwards and backwards.
+    fn turns(&self, numbers: &[u32], duration: Nanos) -> Vec<Turn> {
+        let ways = self.variants.len();
+        let rounds = if ways == 1 { 1 } else { ROUNDS as usize };
+        let duration = Nanos::from_nanos(duration.get() / rounds as u64);
+        let mut turns = Vec::new();
+        for &ranks in numbers {
+            for round in 0..rounds {
+                turns.extend((0..ways).map(|turn| Turn {
+                    ranks,
+                    way: if round % 2 == 0 {
+                        turn
+                    } else {
+                        ways - 1 - turn
+                    },
+                    round,
+                    duration,
+                }));
+            }
+        }
+        turns
+    }
+
+    fn pattern(&self, ranks: u32, way: usize) -> Pattern {
         let grid = Decomposition::balanced(ranks, self.dims);
         let exchange = self.coupling == Coupling::Neighbours;
         Pattern {
@@ -84,7 +119,7 @@ impl Request {
             } else {
                 Vec::new()
             },
-            variant: self.variant,
+            variant: self.variants[way],
             bytes: self.bytes,
         }
     }
@@ -104,18 +139,32 @@ fn work_steps<F: Fabric>(
     Ok(gather::from_root(fabric, [steps])?[0])
 }
 
-/// What a rank does in the run on `number` ranks; `steps` of work take `options.work`.
-fn plan(options: &MeasureOptions, pattern: Pattern, steps: u64, number: u32) -> RankPlan {
+/// What a rank does in its turn; `steps` of work take `options.work`.
+fn plan(options: &MeasureOptions, pattern: Pattern, steps: u64, turn: &Turn) -> RankPlan {
     let divisor = match options.scaling {
-        Some(Scaling::Strong) => u64::from(number),
+        Some(Scaling::Strong) => u64::from(turn.ranks),
         Some(Scaling::Weak) | None => 1,
     };
     RankPlan {
         pattern,
         steps: (steps / divisor).max(1),
         work: Nanos::from_nanos((options.work.get() / divisor).max(1)),
-        duration: options.duration,
-        max_iterations: MOST_RECORDS / u64::from(number),
+        duration: turn.duration,
+        max_iterations: MOST_RECORDS / u64::from(turn.ranks),
+    }
+}
+
+/// What the progress display says of a turn.
+fn turn_name(request: &Request, turn: &Turn) -> String {
+    let name = request.coupling.name();
+    let ranks = counted(turn.ranks, "rank");
+    match request.variants.as_slice() {
+        [_] => format!("{name} on {ranks}"),
+        ways => {
+            let way = ways[turn.way].name();
+            let round = turn.round + 1;
+            format!("{name} on {ranks}, {way}, round {round} of {ROUNDS}")
+        }
     }
 }
 
@@ -170,18 +219,17 @@ pub fn measure<F: Fabric>(
     }
     let mut bundle = bundle?;
     let mut series: Vec<SeriesFindings> = Vec::new();
+    let ways = request.variants.len();
+    let mut rounds: Vec<Vec<Option<SeriesFindings>>> = Vec::new();
     let mut failure: Option<MeasureError> = None;
-    for &number in &numbers {
+    for turn in request.turns(&numbers, options.duration) {
+        let number = turn.ranks;
         let go_on = failure.is_none() && (series.is_empty() || !stop.is_requested());
         if !gather::agree(fabric, go_on)? {
             break;
         }
-        let plan = plan(options, request.pattern(number), steps, number);
-        progress.part(&format!(
-            "{} on {number}",
-            request.coupling.name(),
-            number = counted(number, "rank")
-        ));
+        let plan = plan(options, request.pattern(number, turn.way), steps, &turn);
+        progress.part(&turn_name(&request, &turn));
         let own = fabric.with_first(number, |fabric| {
             let done = run(fabric, &plan, &mut calibration, &stop.flag);
             if let Err(error) = &done {
@@ -203,6 +251,8 @@ pub fn measure<F: Fabric>(
                 let divided = scaling == Scaling::Strong;
                 found.efficiency = Some(efficiency(first, &found, divided));
             }
+            rounds.resize(turn.round + 1, vec![None; ways]);
+            rounds[turn.round][turn.way] = Some(found.clone());
             series.push(found);
         }
         if let Some(bundle) = &mut bundle {
@@ -224,7 +274,10 @@ pub fn measure<F: Fabric>(
         .into()),
         None => Ok(Some(LockstepOutcome {
             coupling: request.coupling,
-            variant: request.variant,
+            ways: (ways > 1)
+                .then(|| Ways::of(&request.variants, &rounds))
+                .flatten(),
+            variants: request.variants,
             bytes: request.bytes as u64,
             work: options.work,
             scaling: options.scaling,

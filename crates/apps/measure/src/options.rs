@@ -32,8 +32,8 @@ pub enum What {
         coupling: Coupling,
         /// Dimensions of the decomposition, for neighbour exchange.
         dims: u32,
-        /// How the exchange is programmed.
-        variant: ExchangeVariant,
+        /// How the exchange is programmed; several ways are compared with the first.
+        variants: Vec<ExchangeVariant>,
         /// Bytes of a message, or of the values; `None` for the default.
         bytes: Option<u64>,
     },
@@ -166,8 +166,11 @@ impl MeasureOptions {
                 coupling,
                 dims,
                 bytes,
-                ..
-            } => check_lockstep(coupling, dims, bytes),
+                ref variants,
+            } => {
+                self.check_ways(variants)?;
+                check_lockstep(coupling, dims, bytes)
+            }
             What::PingPong { pairs, most_bytes } => self.check_ping_pong(pairs, most_bytes),
             What::MolecularDynamics {
                 particles, steps, ..
@@ -289,6 +292,35 @@ impl MeasureOptions {
         self.no_bundle("pingpong")
     }
 
+    /// Several ways are compared on one number of ranks, and their runs are not kept.
+    fn check_ways(&self, variants: &[ExchangeVariant]) -> Result<(), MeasureError> {
+        let names: Vec<&str> = variants.iter().map(|v| v.name()).collect();
+        let refused = |reason: &str, next: &str| {
+            let option = format!("--wait {}", names.join(","));
+            Err(MeasureError::option(option, reason, next))
+        };
+        if variants.is_empty()
+            || variants
+                .iter()
+                .enumerate()
+                .any(|(i, v)| variants[..i].contains(v))
+        {
+            return refused("each way counts once", "name one way, or different ones");
+        }
+        if variants.len() == 1 {
+            return Ok(());
+        }
+        if self.scaling.is_some() {
+            let next = "measure one number of ranks at a time";
+            return refused("ways are compared on one number of ranks", next);
+        }
+        if self.output.is_some() {
+            let next = "measure each way with a -o of its own, or omit -o";
+            return refused("a run has one way", next);
+        }
+        Ok(())
+    }
+
     fn no_bundle(&self, what: &str) -> Result<(), MeasureError> {
         match self.output {
             None => Ok(()),
@@ -344,7 +376,7 @@ mod tests {
         MeasureOptions::new(What::Lockstep {
             coupling: Coupling::Neighbours,
             dims: 1,
-            variant: ExchangeVariant::NonBlocking,
+            variants: vec![ExchangeVariant::NonBlocking],
             bytes: None,
         })
     }
@@ -379,7 +411,7 @@ mod tests {
         let lockstep = |dims, bytes| What::Lockstep {
             coupling: Coupling::Neighbours,
             dims,
-            variant: ExchangeVariant::NonBlocking,
+            variants: vec![ExchangeVariant::NonBlocking],
             bytes,
         };
         assert!(refused(|o| o.what = lockstep(4, None)).contains("--dims 4"));
@@ -387,10 +419,36 @@ mod tests {
         let barrier = What::Lockstep {
             coupling: Coupling::Barrier,
             dims: 1,
-            variant: ExchangeVariant::NonBlocking,
+            variants: vec![ExchangeVariant::NonBlocking],
             bytes: Some(8),
         };
         assert!(refused(|o| o.what = barrier).contains("no values"));
+        let ways = |count: usize| What::Lockstep {
+            coupling: Coupling::Neighbours,
+            dims: 1,
+            variants: [ExchangeVariant::Blocking, ExchangeVariant::NonBlocking]
+                .into_iter()
+                .cycle()
+                .take(count)
+                .collect(),
+            bytes: None,
+        };
+        assert!(refused(|o| o.what = ways(0)).contains("--wait"));
+        let twice = refused(|o| o.what = ways(3));
+        assert!(
+            twice.contains("--wait blocking,nonblocking,blocking"),
+            "{twice}"
+        );
+        let kept = refused(|o| {
+            o.what = ways(2);
+            o.output = Some("x".into());
+        });
+        assert!(kept.contains("one way"), "{kept}");
+        let scaled = refused(|o| {
+            o.what = ways(2);
+            o.scaling = Some(Scaling::Weak);
+        });
+        assert!(scaled.contains("one number of ranks"), "{scaled}");
         let mpi_of_threads = refused(|o| {
             o.fabric = Some(FabricChoice::Threads);
             o.mpi.library = Some("libmpi.so".into());

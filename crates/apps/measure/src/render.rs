@@ -3,6 +3,7 @@
 use crate::load::busy_nodes;
 use crate::outcome::{Outcome, Results};
 use crate::render_numbers::{or_dash, with_interval};
+use crate::ways::{Verdict, Way, Ways};
 use crate::{LockstepOutcome, PingPongFindings, Scaling, SeriesFindings};
 use idlewave_run::Coupling;
 use idlewave_run::findings::WarmUp;
@@ -17,7 +18,10 @@ pub fn render(outcome: &Outcome) -> String {
     // Writing to a String cannot fail, here and below.
     let _ = place(&mut out, outcome);
     for busy in busy_nodes(&outcome.machine) {
-        let _ = writeln!(out, "! {busy}");
+        let options = textwrap::Options::new(80)
+            .initial_indent("! ")
+            .subsequent_indent("  ");
+        let _ = writeln!(out, "{}", textwrap::fill(&busy, options));
     }
     let _ = match &outcome.results {
         Results::Lockstep(found) => lockstep(&mut out, found),
@@ -52,7 +56,10 @@ fn place(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
 
 fn lockstep(out: &mut String, found: &LockstepOutcome) -> std::fmt::Result {
     let what = match found.coupling {
-        Coupling::Neighbours => format!("neighbour exchange, {}", found.variant.name()),
+        Coupling::Neighbours => {
+            let ways: Vec<&str> = found.variants.iter().map(|v| v.name()).collect();
+            format!("neighbour exchange, {}", ways.join(" and "))
+        }
         other => other.name().to_owned(),
     };
     let bytes = match found.coupling {
@@ -66,6 +73,9 @@ fn lockstep(out: &mut String, found: &LockstepOutcome) -> std::fmt::Result {
         None => "",
     };
     writeln!(out, "{what}{bytes}; computation {work}{scaling}\n")?;
+    if let Some(ways) = &found.ways {
+        return compared(out, ways);
+    }
     writeln!(
         out,
         "{:>5} {:>7} {:>17} {:>8} {:>8} {:>9} {:>7} {:>12}",
@@ -99,6 +109,9 @@ fn lockstep(out: &mut String, found: &LockstepOutcome) -> std::fmt::Result {
     for s in &found.series {
         warm(out, s)?;
     }
+    for s in &found.series {
+        noise(out, s)?;
+    }
     writeln!(
         out,
         "step: mean with 95 % interval; compute: median of the slowest rank; exchange:\n\
@@ -110,6 +123,88 @@ fn lockstep(out: &mut String, found: &LockstepOutcome) -> std::fmt::Result {
         several_nodes(out, &found.series)?;
     }
     Ok(())
+}
+
+/// What disturbances cost, beside the exchange that they disturb.
+fn noise(out: &mut String, s: &SeriesFindings) -> std::fmt::Result {
+    let ranks = counted(s.ranks, "rank");
+    let (cost, exchange) = (&s.noise, time(s.exchange.value));
+    match &s.noise_to_exchange {
+        Some(times) if cost.low > 0.0 => writeln!(
+            out,
+            "{ranks}: noise costs {} per step, {:.2} times ({:.2}..{:.2}) the exchange",
+            time(cost.value),
+            times.value,
+            times.low,
+            times.high,
+        ),
+        None if cost.low > 0.0 => {
+            writeln!(out, "{ranks}: noise costs {} per step", time(cost.value))
+        }
+        Some(_) | None => writeln!(
+            out,
+            "{ranks}: no cost of noise is seen beside an exchange of {exchange}"
+        ),
+    }
+}
+
+/// Ways to program the exchange, compared.
+fn compared(out: &mut String, found: &Ways) -> std::fmt::Result {
+    let Some((first, others)) = found.ways.split_first() else {
+        return Ok(());
+    };
+    let against = format!("step against {}", first.variant.name());
+    writeln!(
+        out,
+        "{:<12} {:>9} {:>9} {:>9}  {against}",
+        "way", "step", "exchange", "noise"
+    )?;
+    for way in &found.ways {
+        let against = way.longer.as_ref().map_or_else(
+            || "-".to_owned(),
+            |e| {
+                let [value, low, high] = [e.value, e.low, e.high].map(show::change);
+                format!("{value} ({low} .. {high})")
+            },
+        );
+        writeln!(
+            out,
+            "{:<12} {:>9} {:>9} {:>9}  {against}",
+            way.variant.name(),
+            time(way.step.value),
+            time(way.exchange.value),
+            time(way.noise.value),
+        )?;
+    }
+    writeln!(out)?;
+    for way in others {
+        writeln!(out, "{}", advice(first, way))?;
+    }
+    writeln!(
+        out,
+        "Medians over {}, in which the ways took turns; in brackets 95 %.\n\
+         noise: mean step less the undisturbed computation and exchange.",
+        counted(found.rounds, "round")
+    )
+}
+
+/// Which of two ways to use.
+fn advice(first: &Way, other: &Way) -> String {
+    let (name, base) = (other.variant.name(), first.variant.name());
+    let Some(longer) = &other.longer else {
+        return String::new();
+    };
+    let by = percent(longer.value.abs());
+    match Verdict::of(longer) {
+        Verdict::Shorter => format!("Use {name}: a step is {by} shorter than with {base}."),
+        Verdict::Longer => format!("Use {base}: a step is {by} longer with {name}."),
+        Verdict::NoDifference => {
+            format!("{name}: no significant difference from {base} on this machine.")
+        }
+        Verdict::NotKnown => {
+            format!("{name} and {base}: too few rounds to say; measure without interrupting.")
+        }
+    }
 }
 
 /// How far the exchange between nodes can be trusted.

@@ -41,6 +41,11 @@ pub struct SeriesFindings {
     pub predicted: Option<f64>,
     /// Predicted over measured step, minus 1.
     pub error: Option<f64>,
+    /// What disturbances cost per iteration: mean step, less the computation of the slowest rank
+    /// and the exchange (both medians). The interval adds those of all three.
+    pub noise: Estimate,
+    /// `noise` in multiples of the exchange; `None` if the exchange takes no measurable time.
+    pub noise_to_exchange: Option<Estimate>,
     /// Speed-up per rank against the first run of a scaling series.
     pub efficiency: Option<Estimate>,
 }
@@ -134,6 +139,17 @@ pub fn findings(
         exchanges.extend(kept.map(|k| records.iter().map(|r| wait(r, k)).min().unwrap_or(0)));
         exchange = quantiles::median(&exchanges);
     }
+    let step = Estimate {
+        value: mean.mean,
+        low: mean.mean - mean.half_width,
+        high: mean.mean + mean.half_width,
+        n: steps.len() as u64,
+        method: "mean, batch means, 95 %".to_owned(),
+    };
+    let compute: Vec<Estimate> = computes.iter().map(|c| quantiles::median(c)).collect();
+    let slowest = compute.iter().max_by(|a, b| a.value.total_cmp(&b.value));
+    let noise = noise(&step, slowest?, &exchange);
+    let noise_to_exchange = multiple(&noise, &exchange);
     let global = ranks == 1 || coupling != Coupling::Reduce;
     let predicted = global.then_some(expected_compute + exchange.value);
     Some(SeriesFindings {
@@ -142,7 +158,7 @@ pub fn findings(
         iterations: iterations as u64,
         warm_up,
         skipped: skipped as u64,
-        compute: computes.iter().map(|c| quantiles::median(c)).collect(),
+        compute,
         wait: quantiles::median(&waited),
         exchange,
         one_clock,
@@ -151,13 +167,34 @@ pub fn findings(
         predicted,
         error: predicted.map(|p| p / mean.mean - 1.0),
         efficiency: None,
-        step: Estimate {
-            value: mean.mean,
-            low: mean.mean - mean.half_width,
-            high: mean.mean + mean.half_width,
-            n: steps.len() as u64,
-            method: "mean, batch means, 95 %".to_owned(),
-        },
+        noise_to_exchange,
+        noise,
+        step,
+    })
+}
+
+/// What a step takes beyond its undisturbed computation and exchange.
+fn noise(step: &Estimate, compute: &Estimate, exchange: &Estimate) -> Estimate {
+    Estimate {
+        value: step.value - compute.value - exchange.value,
+        low: step.low - compute.high - exchange.high,
+        high: step.high - compute.low - exchange.low,
+        n: step.n,
+        method: "mean step less median computation and exchange, at least 95 %".to_owned(),
+    }
+}
+
+/// `noise` in multiples of the exchange.
+fn multiple(noise: &Estimate, exchange: &Estimate) -> Option<Estimate> {
+    let least = exchange.low > 0.0;
+    let ends = [exchange.low, exchange.high];
+    let of = |noise: f64| ends.map(|exchange| noise / exchange);
+    least.then(|| Estimate {
+        value: noise.value / exchange.value,
+        low: of(noise.low).into_iter().fold(f64::INFINITY, f64::min),
+        high: of(noise.high).into_iter().fold(f64::NEG_INFINITY, f64::max),
+        n: noise.n,
+        method: "noise over exchange, at least 95 %".to_owned(),
     })
 }
 
@@ -217,6 +254,11 @@ mod tests {
         assert_eq!(found.expected_compute, 17.5);
         assert_eq!(found.predicted, Some(24.5));
         assert_eq!(found.error, Some(0.0));
+        // Medians: 15 of computation, 7 of exchange.
+        assert_eq!(found.noise.value, 2.5);
+        let multiple = found.noise_to_exchange.expect("an exchange");
+        assert_eq!(multiple.value, 2.5 / 7.0);
+        assert!(multiple.low < 0.0 && 2.5 / 7.0 < multiple.high);
     }
 
     #[test]

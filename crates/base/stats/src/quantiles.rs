@@ -46,13 +46,24 @@ pub fn quantile(values: &[u64], q: f64) -> Estimate {
 
 /// Like [`quantile`], for values in rising order.
 pub fn quantile_of_sorted(sorted: &[u64], q: f64) -> Estimate {
+    of_sorted(sorted.len(), |i| sorted[i] as f64, q)
+}
+
+/// Like [`median`], for numbers that are not whole.
+pub fn median_of_floats(values: &[f64]) -> Estimate {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    of_sorted(sorted.len(), |i| sorted[i], 0.5)
+}
+
+/// Quantile `q` of `n` values, of which `at` gives the i-th smallest, counted from 0.
+fn of_sorted(n: usize, at: impl Fn(usize) -> f64, q: f64) -> Estimate {
     let q = q.clamp(0.0, 1.0);
     let name = if q == 0.5 {
         "median".to_owned()
     } else {
         format!("quantile {q}")
     };
-    let n = sorted.len();
     if n == 0 {
         let method = format!("{name} of no values");
         return Estimate {
@@ -73,20 +84,15 @@ pub fn quantile_of_sorted(sorted: &[u64], q: f64) -> Estimate {
     } else {
         format!("{name}, order statistics, {:.1} %", 100.0 * coverage)
     };
+    let position = q * (n - 1) as f64;
+    let (below, above) = (at(position.floor() as usize), at(position.ceil() as usize));
     Estimate {
-        value: interpolate(sorted, q),
-        low: sorted[low as usize - 1] as f64,
-        high: sorted[high as usize - 1] as f64,
+        value: below + (above - below) * position.fract(),
+        low: at(low as usize - 1),
+        high: at(high as usize - 1),
         n: n as u64,
         method,
     }
-}
-
-fn interpolate(sorted: &[u64], q: f64) -> f64 {
-    let position = q * (sorted.len() - 1) as f64;
-    let below = sorted[position.floor() as usize] as f64;
-    let above = sorted[position.ceil() as usize] as f64;
-    below + (above - below) * position.fract()
 }
 
 /// Ranks, counted from 1, of the order statistics that bound a quantile.

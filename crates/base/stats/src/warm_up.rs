@@ -96,8 +96,6 @@ pub fn verdict(ends: &[u64], durations: &[u64]) -> WarmUp {
 
 /// Fewer starts allow no 95 % interval of a median.
 pub const STARTS_NEEDED: usize = 6;
-/// Ratios are kept as whole parts of this.
-const PARTS: f64 = 1e9;
 
 /// One start after idleness.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -151,21 +149,14 @@ pub fn repeated(starts: &[Start]) -> Option<Repeated> {
     if starts.len() < STARTS_NEEDED {
         return None;
     }
-    let early: Vec<u64> = starts.iter().map(|s| (s.early * PARTS) as u64).collect();
-    let minus_1 = |parts: f64| parts / PARTS - 1.0;
-    let early = quantiles::median(&early);
+    let slower: Vec<f64> = starts.iter().map(|s| s.early - 1.0).collect();
     let longest = starts.iter().filter_map(|s| s.settled_after).max();
     let after = |s: &Start| s.settled_after.or(longest).unwrap_or(Nanos::ZERO).get();
     let after: Vec<u64> = starts.iter().map(after).collect();
     let settled = |s: &&Start| s.settled_after.is_some_and(|t| t > Nanos::ZERO);
     Some(Repeated {
         starts: starts.len() as u64,
-        slower: Estimate {
-            value: minus_1(early.value),
-            low: minus_1(early.low),
-            high: minus_1(early.high),
-            ..early
-        },
+        slower: quantiles::median_of_floats(&slower),
         settled: starts.iter().filter(settled).count() as u64,
         settled_after: quantiles::median(&after),
     })

@@ -102,6 +102,7 @@ pub(super) fn verdict(manifest: &Manifest, findings: &Findings) -> String {
         .lockstep
         .iter()
         .filter_map(facts::slow_messages_sentence)
+        .chain(facts::noise_beside_messages_sentence(findings))
     {
         body.push_str(&format!("<p>{}.</p>\n", prose(&text)));
     }

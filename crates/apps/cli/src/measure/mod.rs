@@ -26,6 +26,7 @@ use std::path::PathBuf;
 Examples:
   idlewave measure exchange
   idlewave measure exchange --dims 2 --wait overlapped --ranks 4
+  idlewave measure exchange --wait blocking,nonblocking,overlapped
   mpirun -n 4 idlewave measure allreduce --work 100us -o run
   mpirun -n 4 idlewave measure exchange --scaling weak --ranks 1,2,4
   mpirun -n 4 idlewave measure barrier --mpi-of ./app
@@ -138,9 +139,9 @@ struct ExchangeArgs {
     /// Dimensions of the grid of ranks, 1 to 3
     #[arg(long, default_value_t = 1, value_name = "N")]
     dims: u32,
-    /// How the exchange is programmed
-    #[arg(long, value_enum, default_value = "nonblocking")]
-    wait: WaitArg,
+    /// How the exchange is programmed; of several ways, each is compared with the first
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "nonblocking")]
+    wait: Vec<WaitArg>,
 }
 
 #[derive(Debug, Args)]
@@ -283,12 +284,12 @@ impl StepArgs {
         self,
         coupling: Coupling,
         dims: u32,
-        variant: ExchangeVariant,
+        variants: Vec<ExchangeVariant>,
     ) -> (MeasureOptions, bool) {
         let what = What::Lockstep {
             coupling,
             dims,
-            variant,
+            variants,
             bytes: self.bytes,
         };
         let (mut options, json) = self.common.options(what);
@@ -306,16 +307,18 @@ impl StepArgs {
 
 impl OfRanks {
     fn options(self) -> (MeasureOptions, bool) {
-        let plain =
-            |step: StepArgs, coupling| step.options(coupling, 1, ExchangeVariant::NonBlocking);
+        let plain = |step: StepArgs, coupling| {
+            step.options(coupling, 1, vec![ExchangeVariant::NonBlocking])
+        };
         match self {
             Self::Exchange(args) => {
-                let variant = match args.wait {
+                let variant = |wait| match wait {
                     WaitArg::Blocking => ExchangeVariant::Blocking,
                     WaitArg::Nonblocking => ExchangeVariant::NonBlocking,
                     WaitArg::Overlapped => ExchangeVariant::Overlapped,
                 };
-                args.step.options(Coupling::Neighbours, args.dims, variant)
+                let variants = args.wait.into_iter().map(variant).collect();
+                args.step.options(Coupling::Neighbours, args.dims, variants)
             }
             Self::Barrier(step) => plain(step, Coupling::Barrier),
             Self::Allreduce(step) => plain(step, Coupling::Allreduce),
