@@ -106,6 +106,12 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         gaps: gaps(&catalog, &by_source, watched),
         threads: time_of(watches.iter().filter(|w| is_recorded(manifest, w))),
     };
+    let is_tick = |(id, _): &(&SourceId, _)| catalog.kind(**id) == SourceKind::TimerTick;
+    let ticks: Vec<Strike> = by_source
+        .iter()
+        .filter(is_tick)
+        .flat_map(|(_, strikes)| strikes.iter().copied())
+        .collect();
     let profile = profiled(run, &lockstep, &catalog, &by_source, &rows, watched);
     let (lateness, named) = lateness(&lockstep, &delays, &catalog);
     let mut findings = Findings {
@@ -113,7 +119,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         trace: trace(&manifest.nodes),
         contamination: contamination(run, &kernels, &ran, &tasks, &mut catalog),
         cpus: cpu_noise(run)?,
-        load_sweep: load_sweep(run)?,
+        load_sweep: load_sweep(run, &ticks)?,
         sources: rows.into_iter().map(|(_, f)| f).collect(),
         latest,
         lateness,

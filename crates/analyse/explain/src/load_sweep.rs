@@ -3,10 +3,12 @@
 //!
 //! Assumptions: the CPUs that are not busy are idle. Rates and shares are those of all busy CPUs
 //! together; the interval of the share takes the CPUs as independent, and is too narrow if one
-//! disturbance strikes several.
+//! disturbance strikes several. The mix of detours may differ between loads; the timer tick, where
+//! the kernel was traced, is the same interrupt at every load.
 
 use crate::ExplainError;
 use crate::cpu_noise::stolen;
+use crate::strikes::Strike;
 use idlewave_run::findings::{Estimate, LoadPoint, LoadSweep};
 use idlewave_run::tables::{Detours, Quanta};
 use idlewave_run::{DetourLoop, PhaseKind, RunReader};
@@ -17,8 +19,8 @@ use std::collections::BTreeMap;
 /// Start and length of detours, per phase and CPU.
 type Seen = BTreeMap<(u32, Cpu), Vec<(u64, u64)>>;
 
-/// The sweep; `None` if the run has none.
-pub fn load_sweep(run: &RunReader) -> Result<Option<LoadSweep>, ExplainError> {
+/// The sweep; `None` if the run has none. `ticks` are the strikes of timer ticks.
+pub fn load_sweep(run: &RunReader, ticks: &[Strike]) -> Result<Option<LoadSweep>, ExplainError> {
     let phases = &run.manifest().phases;
     let loops = (0_u32..)
         .zip(phases)
@@ -46,10 +48,14 @@ pub fn load_sweep(run: &RunReader) -> Result<Option<LoadSweep>, ExplainError> {
     let points = loops.iter().map(|&(index, loops)| {
         // The work that follows the loops is done on the same CPUs.
         let work = work.get(&(index + 1)).map(Vec::as_slice);
-        point(index, loops, &seen, work)
+        let tick = tick(ticks, loops.iter().filter(|l| l.cpu == first));
+        LoadPoint {
+            tick,
+            ..point(index, loops, &seen, work)
+        }
     });
     let points = points.collect();
-    let last = loops.last().map_or(0, |(index, _)| *index);
+    let (last, all) = loops.last().copied().unwrap_or_default();
     let lengths = |chosen: &dyn Fn(Cpu) -> bool| {
         let of = seen
             .iter()
@@ -61,7 +67,22 @@ pub fn load_sweep(run: &RunReader) -> Result<Option<LoadSweep>, ExplainError> {
         points,
         length_of_first: lengths(&|cpu| cpu == first),
         length_of_others: lengths(&|cpu| cpu != first),
+        tick_of_first: tick(ticks, all.iter().filter(|l| l.cpu == first)),
+        tick_of_others: tick(ticks, all.iter().filter(|l| l.cpu != first)),
     }))
+}
+
+/// Median length of the timer ticks that struck these loops.
+fn tick<'a>(
+    ticks: &[Strike],
+    loops: impl Iterator<Item = &'a DetourLoop> + Clone,
+) -> Option<Estimate> {
+    let struck = |t: &&Strike| {
+        let mut loops = loops.clone();
+        loops.any(|l| l.cpu == t.cpu && (l.begin_ns..l.end_ns).contains(&t.begin))
+    };
+    let lengths: Vec<u64> = ticks.iter().filter(struck).map(|t| t.length).collect();
+    Some(quantiles::median(&lengths)).filter(|median| median.n > 0)
 }
 
 fn point(index: u32, loops: &[DetourLoop], seen: &Seen, work: Option<&[u64]>) -> LoadPoint {
@@ -87,6 +108,7 @@ fn point(index: u32, loops: &[DetourLoop], seen: &Seen, work: Option<&[u64]>) ->
         },
         rate: rates::poisson(count, seconds),
         length: median(loops.iter().flat_map(of)),
+        tick: None,
         work: work.map(quantiles::median).filter(|m| m.n > 0),
     }
 }
@@ -94,4 +116,47 @@ fn point(index: u32, loops: &[DetourLoop], seen: &Seen, work: Option<&[u64]>) ->
 fn median<'a>(detours: impl Iterator<Item = &'a (u64, u64)>) -> Option<Estimate> {
     let lengths: Vec<u64> = detours.map(|d| d.1).collect();
     Some(quantiles::median(&lengths)).filter(|median| median.n > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Catalog;
+    use idlewave_run::SourceKind;
+    use idlewave_units::{Nanos, NodeId};
+
+    #[test]
+    fn ticks_count_in_the_loop_that_they_struck() {
+        let on = |cpu, begin_ns| DetourLoop {
+            cpu: Cpu::new(cpu),
+            begin_ns,
+            end_ns: begin_ns + 100,
+            turns: 1,
+            turn_quanta: 1.0,
+            recording: Nanos::ZERO,
+            not_kept: 0,
+            stolen: Nanos::ZERO,
+            involuntary_switches: None,
+            moved: false,
+        };
+        let source = Catalog::default().class(SourceKind::TimerTick);
+        let strike = |cpu, begin, length| Strike {
+            source,
+            node: NodeId::new(0),
+            cpu: Cpu::new(cpu),
+            begin,
+            length,
+            continues: false,
+        };
+        let ticks = [
+            strike(0, 1_000, 7),
+            strike(0, 1_099, 9),
+            strike(0, 1_100, 50),
+            strike(1, 1_050, 70),
+        ];
+        let median = |loops: &[DetourLoop]| tick(&ticks, loops.iter()).map(|e| (e.value, e.n));
+        assert_eq!(median(&[on(0, 1_000)]), Some((8.0, 2)));
+        assert_eq!(median(&[on(0, 1_000), on(1, 1_000)]), Some((9.0, 3)));
+        assert_eq!(median(&[on(1, 2_000)]), None);
+    }
 }

@@ -33,7 +33,8 @@ idlewave.charts = () => {
     const sweep = findings.load_sweep, inCpus = { label: "busy CPUs", format: (v) => idlewave.count(v), tick: ranks, each: true };
     const known = (pick) => sweep.points.filter(pick).map((p) => [p.busy, pick(p)]);
     const inTimes = { floor: 1, format: time, tick: (v) => time(v).replace(/\.0+ /, " "), fine: true };
-    lines("chart-load", () => [{ name: "median length of a detour", points: known((p) => p.length), color: color("interrupt") }], inCpus, inTimes);
+    lines("chart-load", () => [{ name: "median length of a detour", points: known((p) => p.length), color: palette(0) },
+      { name: "median timer tick on CPU " + sweep.first, points: known((p) => p.tick), color: palette(1) }].filter((line) => line.points.length), inCpus, inTimes);
     lines("chart-load-work", () => [{ name: "median work on CPU " + sweep.first, points: known((p) => p.work), color: color("interrupt") }], inCpus, inTimes);
   }
 

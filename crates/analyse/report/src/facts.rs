@@ -96,46 +96,53 @@ pub(crate) fn warm_up_sentence(cpu: Cpu, found: &Repeated) -> String {
     }
 }
 
-/// What a load sweep shows: does a detour last longer, and work take longer, with all CPUs busy; and
-/// are the first CPU's detours longer than those of others.
+/// What a load sweep shows: does a timer tick last longer, and work take longer, with all CPUs busy;
+/// and are the first CPU's ticks longer than those of others. Without a kernel trace, detours of all
+/// kinds stand for the ticks.
 pub(crate) fn load_sentences(sweep: &LoadSweep) -> Vec<String> {
     let mut out = Vec::new();
     let (Some(one), Some(all)) = (sweep.points.first(), sweep.points.last()) else {
         return out;
     };
+    let mut say = |begin: String, a: &Option<Estimate>, b: &Option<Estimate>, end: &str| {
+        let (Some(a), Some(b)) = (a, b) else {
+            return false;
+        };
+        let (than, times) = (compared(a, b), [a, b].map(|e| show::time(e.value)));
+        out.push(format!(
+            "{begin} {than} as {end}: median {} against {}",
+            times[0], times[1]
+        ));
+        true
+    };
+    let first = sweep.first;
     let busy = format!("with {} busy", counted(all.busy, "CPU"));
     let few = format!("with {}", one.busy);
-    let against = |a: &Estimate, b: &Estimate| {
-        format!(
-            "median {} against {}",
-            show::time(a.value),
-            show::time(b.value)
-        )
-    };
-    if let Some((few_long, all_long)) = one.length.as_ref().zip(all.length.as_ref()) {
-        let than = compared(all_long, few_long);
-        let times = against(all_long, few_long);
-        out.push(format!("{busy} a detour is {than} as {few}: {times}"));
+    let ticks = say(
+        format!("{busy} a timer tick on CPU {first} is"),
+        &all.tick,
+        &one.tick,
+        &few,
+    );
+    if !ticks {
+        let begin = format!("{busy} a detour is");
+        say(begin, &all.length, &one.length, &few);
     }
-    if let Some((few_work, all_work)) = one.work.as_ref().zip(all.work.as_ref()) {
-        let than = compared(all_work, few_work);
-        let times = against(all_work, few_work);
-        out.push(format!(
-            "{busy} the same work on CPU {} takes {than} as {few}: {times}",
-            sweep.first
-        ));
-    }
-    if let Some((first, others)) = sweep
-        .length_of_first
-        .as_ref()
-        .zip(sweep.length_of_others.as_ref())
-    {
-        let than = compared(first, others);
-        let times = against(first, others);
-        out.push(format!(
-            "a detour on CPU {} is {than} as one on other CPUs: {times}",
-            sweep.first
-        ));
+    let begin = format!("{busy} the same work on CPU {first} takes");
+    say(begin, &all.work, &one.work, &few);
+    let ticks = say(
+        format!("a timer tick on CPU {first} is"),
+        &sweep.tick_of_first,
+        &sweep.tick_of_others,
+        "one on other CPUs",
+    );
+    if !ticks {
+        say(
+            format!("a detour on CPU {first} is"),
+            &sweep.length_of_first,
+            &sweep.length_of_others,
+            "one on other CPUs",
+        );
     }
     out
 }
@@ -430,8 +437,9 @@ pub(crate) fn early_end(manifest: &Manifest) -> Option<String> {
 mod tests {
     use super::*;
     use crate::testing::bare_findings;
+    use idlewave_run::findings::LoadPoint;
     use idlewave_run::testing::quiet_lockstep;
-    use idlewave_units::Nanos;
+    use idlewave_units::{Cpu, CpuSet};
 
     fn points(slowdowns: &[(u64, f64)]) -> Vec<Curve> {
         let point = |&(ranks, value): &(u64, f64)| CurvePoint {
@@ -490,6 +498,51 @@ mod tests {
         assert!(said(micros(200)).is_some());
         assert_eq!(said(micros(199)), None);
         assert_eq!(said(None), None);
+    }
+
+    #[test]
+    fn a_load_sweep_tells_of_ticks_and_without_a_trace_of_detours() {
+        let estimate = |value: f64| Estimate {
+            value,
+            low: 0.99 * value,
+            high: 1.01 * value,
+            n: 100,
+            method: String::new(),
+        };
+        let point = |busy, length, tick: Option<f64>| LoadPoint {
+            busy,
+            cpus: CpuSet::new(),
+            stolen: estimate(0.01),
+            rate: estimate(100.0),
+            length: Some(estimate(length)),
+            tick: tick.map(estimate),
+            work: None,
+        };
+        let sweep = |ticks: bool| LoadSweep {
+            first: Cpu::new(0),
+            points: vec![
+                point(1, 1_000.0, ticks.then_some(4_000.0)),
+                point(2, 9_000.0, ticks.then_some(5_000.0)),
+            ],
+            length_of_first: Some(estimate(9_000.0)),
+            length_of_others: Some(estimate(3_000.0)),
+            tick_of_first: ticks.then(|| estimate(5_000.0)),
+            tick_of_others: ticks.then(|| estimate(5_010.0)),
+        };
+        assert_eq!(
+            load_sentences(&sweep(true)),
+            [
+                "with 2 CPUs busy a timer tick on CPU 0 is 1.25 times as long as with 1: median 5.00 us against 4.00 us",
+                "a timer tick on CPU 0 is about as long as one on other CPUs: median 5.00 us against 5.01 us",
+            ]
+        );
+        assert_eq!(
+            load_sentences(&sweep(false)),
+            [
+                "with 2 CPUs busy a detour is 9.00 times as long as with 1: median 9.00 us against 1.00 us",
+                "a detour on CPU 0 is 3.00 times as long as one on other CPUs: median 9.00 us against 3.00 us",
+            ]
+        );
     }
 
     #[test]

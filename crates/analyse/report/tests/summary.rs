@@ -280,7 +280,8 @@ fn a_measurement_of_cpus_is_shown_without_what_it_never_has() {
     let text = render_text(&manifest, &findings, 80, false);
     for heading in [
         "NOISE AND LOAD",
-        "CPU 0 is 1.50 times as long as",
+        "with 2 CPUs busy a timer tick on CPU 0 is",
+        "a timer tick on CPU 0 is 1.50 times as long as",
         "WARM-UP in 10 starts",
         "DETOURS of ",
         "THE SAME WORK again",

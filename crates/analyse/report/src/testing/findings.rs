@@ -91,8 +91,10 @@ pub(super) fn find(machine: &Machine, manifest: &Manifest) -> Findings {
         load_sweep: Some(LoadSweep {
             first: Cpu::new(0),
             points: [1, 2].map(load_point).into(),
-            length_of_first: Some(estimate(2_400.0, 900)),
+            length_of_first: Some(estimate(1_600.0, 900)),
             length_of_others: Some(estimate(1_600.0, 700)),
+            tick_of_first: Some(estimate(2_400.0, 900)),
+            tick_of_others: Some(estimate(1_600.0, 700)),
         }),
         lockstep: (0..2).map(|p| lockstep(machine, p)).collect(),
         sources,
@@ -115,6 +117,7 @@ fn load_point(busy: u32) -> LoadPoint {
         stolen: estimate(0.01 + 0.002 * more, 1_000),
         rate: estimate(800.0 + 40.0 * more, 1_000),
         length: Some(estimate(1_500.0 + 600.0 * more, 1_000)),
+        tick: Some(estimate(3_000.0 + 100.0 * more, 1_000)),
         work: Some(estimate(20_000.0 + 10.0 * more, 4_000)),
     }
 }

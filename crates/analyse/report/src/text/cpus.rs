@@ -81,7 +81,7 @@ pub(super) fn measured(screen: &mut Screen, cpus: &[CpuNoise]) {
 pub(super) fn load_sweep(screen: &mut Screen, sweep: &LoadSweep) {
     screen.line(
         Style::Heading,
-        "NOISE AND LOAD (stolen, rate: of each busy CPU; length, work: medians)",
+        "NOISE AND LOAD (stolen, rate: of each busy CPU; the rest are medians)",
     );
     let dash = || "-".to_owned();
     let row = |point: &LoadPoint| {
@@ -96,14 +96,26 @@ pub(super) fn load_sweep(screen: &mut Screen, sweep: &LoadSweep) {
                 .as_ref()
                 .map_or_else(dash, |l| show::time(l.value)),
             point
+                .tick
+                .as_ref()
+                .map_or_else(dash, |t| show::time(t.value)),
+            point
                 .work
                 .as_ref()
                 .map_or_else(dash, |w| show::time(w.value)),
         ]
     };
     let rows: Vec<Vec<String>> = sweep.points.iter().map(row).collect();
-    let work = format!("work on CPU {}", sweep.first);
-    let header = ["busy CPUs", "stolen", "(95 %)", "rate", "length", &work];
+    let [tick, work] = ["tick", "work"].map(|what| format!("{what}, CPU {}", sweep.first));
+    let header = [
+        "busy CPUs",
+        "stolen",
+        "(95 %)",
+        "rate",
+        "length",
+        &tick,
+        &work,
+    ];
     screen.table(&header, &rows);
     for text in facts::load_sentences(sweep) {
         screen.wrap(Style::Plain, "  ", &text);

@@ -15,6 +15,13 @@ pub struct LoadSweep {
     pub length_of_first: Option<Estimate>,
     /// The same of all other CPUs together.
     pub length_of_others: Option<Estimate>,
+    /// Median length of a timer tick on the first CPU with all CPUs busy, nanoseconds; `None` without
+    /// any in a kernel trace.
+    #[serde(default)]
+    pub tick_of_first: Option<Estimate>,
+    /// The same of all other CPUs together.
+    #[serde(default)]
+    pub tick_of_others: Option<Estimate>,
 }
 
 /// What was seen with some CPUs busy.
@@ -30,6 +37,10 @@ pub struct LoadPoint {
     pub rate: Estimate,
     /// Median length of a detour, nanoseconds; `None` without any.
     pub length: Option<Estimate>,
+    /// Median length of a timer tick on the first CPU, nanoseconds; `None` without any in a kernel
+    /// trace.
+    #[serde(default)]
+    pub tick: Option<Estimate>,
     /// Median duration of the same work on the first CPU, nanoseconds; `None` if it was not
     /// measured.
     pub work: Option<Estimate>,
