@@ -6,7 +6,7 @@
 //! marked. The analysis follows H. Watanabe's study of hyper-threading at scale; docs/jitter.md
 //! explains it.
 
-mod series;
+pub(crate) mod series;
 
 use crate::ExplainError;
 use crate::catalog::SourceId;

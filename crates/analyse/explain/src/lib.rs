@@ -10,6 +10,7 @@ mod activations;
 pub mod advice;
 pub mod attribute;
 pub mod catalog;
+pub mod compare;
 mod cpu_noise;
 mod crowd;
 mod edges;

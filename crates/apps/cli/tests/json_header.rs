@@ -92,7 +92,7 @@ fn findings_tell_which_run_they_are_of() {
         "--json",
     ]);
     assert_eq!(filtered["filter"]["to"], 1_000_000_000);
-    let versus = document(&["explain", path, "--versus", path, "--json"]);
+    let versus = document(&["compare", path, path, "--json"]);
     assert_eq!((&versus["header"], &versus["versus"]), (&header, &header));
     assert!(versus["sources"].is_array());
 }

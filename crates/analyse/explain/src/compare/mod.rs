@@ -1,0 +1,131 @@
+//! Two runs compared: noise of CPUs, fixed work, lockstep steps, computations that all ranks
+//! repeat, and sources by name.
+//!
+//! Definition: both runs are cut into blocks of equal length, at least 20 of the shorter run. A
+//! block has one value of each quantity, and the values of the two runs are compared by ranks
+//! ([`idlewave_stats::two_samples`]): probability of superiority and shift, with intervals. Sources
+//! are compared by rate and share ([`sources`]). All tests together are wrong in 5 % of comparisons
+//! of runs that do not differ (Holm).
+//!
+//! Assumptions: blocks are independent, that is, longer than whatever makes times that follow each
+//! other alike. Bias: if they are not, runs look more different than they are. A comparison cannot
+//! tell why two runs differ: two runs of one machine in one state may differ, because the machine
+//! changes from run to run.
+
+mod blocks;
+mod cpus;
+mod fairness;
+mod ranks;
+mod row;
+mod sources;
+mod words;
+
+pub use row::{Quantity, Row, Side, Subject, Verdict};
+pub use sources::{Measured, SourceChange, SourceVerdict};
+
+use crate::ExplainError;
+use idlewave_run::findings::Findings;
+use idlewave_run::{Manifest, RunReader};
+use idlewave_stats::hypotheses::holm;
+use idlewave_stats::step_times::StepTimes;
+use serde::Serialize;
+
+/// Chance of at least one wrong verdict in a comparison of what does not differ.
+const ERROR: f64 = 0.05;
+
+/// B compared with A.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Comparison {
+    /// What came out, in a sentence.
+    pub conclusion: String,
+    /// Why the comparison may be unfair.
+    pub warnings: Vec<String>,
+    /// What was compared by ranks.
+    pub rows: Vec<Row>,
+    /// The sources, significant changes first, most time gained or lost first.
+    pub sources: Vec<SourceChange>,
+    /// Why the sources cannot be compared; `None` if they can.
+    pub sources_not_compared: Option<String>,
+    /// What both runs have and cannot be compared, and why.
+    pub not_compared: Vec<String>,
+    /// What only one of the runs has.
+    pub only_one: Vec<String>,
+}
+
+/// A run with its findings.
+pub type Explained<'a> = (&'a RunReader, &'a Findings);
+
+/// Compares run B with run A.
+///
+/// # Errors
+/// A table cannot be read, or the runs have nothing in common.
+pub fn compare(runs: [Explained<'_>; 2]) -> Result<Comparison, ExplainError> {
+    let mut found = Comparison::default();
+    cpus::compare(runs, &mut found)?;
+    ranks::compare(runs, &mut found)?;
+    let both = runs.map(|(run, findings)| (run.manifest(), findings));
+    sources::compare(both, &mut found);
+    found.warnings = fairness::warnings(both);
+    if found.rows.is_empty() && found.sources.is_empty() {
+        let reason = nothing_in_common(both.map(|(manifest, _)| manifest), &found);
+        return Err(ExplainError::NotComparable(reason));
+    }
+    found.judge();
+    Ok(found)
+}
+
+/// Compares the times of a computation that every rank repeats in every step, of B with those of A;
+/// `None` if the numbers of ranks differ, or if one has too few steps.
+pub fn compare_steps(name: &str, [a, b]: [StepTimes<'_>; 2]) -> Option<Comparison> {
+    let mut found = Comparison::default();
+    if a.ranks() == b.ranks() {
+        let subject = Subject::Computation {
+            name: name.to_owned(),
+            ranks: a.ranks() as u32,
+        };
+        ranks::computation(&subject, [a, b], true, &mut found);
+    }
+    found.judge();
+    (!found.rows.is_empty()).then_some(found)
+}
+
+impl Comparison {
+    /// Adds a row, if both sides have enough values.
+    fn add(&mut self, subject: &Subject, quantity: Quantity, values: [Vec<f64>; 2]) {
+        self.rows.extend(Row::of(subject, quantity, values));
+    }
+
+    /// Gives all verdicts, now that the number of tests is known.
+    fn judge(&mut self) {
+        let rows = self.rows.iter().map(|row| row.p);
+        let sources = self.sources.iter().map(SourceChange::p);
+        let all: Vec<f64> = rows.chain(sources).collect();
+        let adjusted = holm(&all);
+        let (rows, sources) = adjusted.split_at(self.rows.len());
+        for (row, &p) in self.rows.iter_mut().zip(rows) {
+            row.judge(p, ERROR);
+        }
+        for (source, &p) in self.sources.iter_mut().zip(sources) {
+            source.judge(p, ERROR);
+        }
+        self.sources.sort_by(sources::order);
+        self.conclusion = words::conclusion(self);
+    }
+
+    /// How many comparisons differ significantly, and how many there are.
+    pub fn differing(&self) -> (usize, usize) {
+        let rows = self.rows.iter().filter(|row| row.verdict.differs()).count();
+        let sources = self.sources.iter().filter(|s| s.verdict.differs()).count();
+        (rows + sources, self.rows.len() + self.sources.len())
+    }
+}
+
+fn nothing_in_common(manifests: [&Manifest; 2], found: &Comparison) -> String {
+    let [a, b] = manifests.map(words::parts);
+    let mut reason = format!("they have nothing in common that can be compared (A: {a}; B: {b})");
+    let why = found.not_compared.iter().chain(&found.sources_not_compared);
+    for why in why {
+        reason.push_str(&format!("; {why}"));
+    }
+    reason
+}
