@@ -41,5 +41,5 @@ mod watched;
 pub use crowd::Crowd;
 pub use error::ExplainError;
 pub use explain::{Explanation, ProgramTables, explain};
-pub use jitter::jitter_of;
+pub use jitter::{StepSeries, jitter_of, step_series};
 pub use noise_events::{Lane, LaneStrike, NoiseEvents, NoiseOf, SourceStrikes, noise_events};

@@ -3,7 +3,7 @@
 use idlewave_explain::compare::{
     Comparison, Quantity, Row, Subject, Verdict, compare, compare_steps,
 };
-use idlewave_explain::{ExplainError, explain};
+use idlewave_explain::{ExplainError, StepSeries, explain};
 use idlewave_run::findings::Findings;
 use idlewave_run::tables::{Detour, Detours, Quanta, Quantum, Region, RegionKind, Regions, Table};
 use idlewave_run::testing::empty_manifest;
@@ -12,7 +12,6 @@ use idlewave_run::{
     TraceMode,
 };
 use idlewave_stats::random::bits_at;
-use idlewave_stats::step_times::StepTimes;
 use idlewave_units::{Cpu, Nanos, Pid, Rank};
 use std::sync::atomic::AtomicBool;
 use tempfile::TempDir;
@@ -362,8 +361,15 @@ fn a_rare_straggler_costs_efficiency_and_nothing_else() {
         (0..4_000).map(one).collect()
     };
     let (a, b) = (times(1, false), times(2, true));
-    let steps = |times, ranks| StepTimes::new(times, ranks);
-    let found = compare_steps("forces", [steps(&a, 4), steps(&b, 4)]).unwrap();
+    let steps = |name: &str, times: &[u64], ranks| StepSeries {
+        phase: 0,
+        name: name.to_owned(),
+        ranks,
+        durations: times.to_vec(),
+        begins: Vec::new(),
+    };
+    let quiet = [steps("forces", &a, 4)];
+    let found = compare_steps([&quiet, &[steps("other file", &b, 4)]]).unwrap();
     let efficiency = row(&found, Quantity::Efficiency, "forces, 4 ranks");
     assert_eq!(efficiency.verdict, Verdict::Less);
     // Of 11 times the usual step in ten steps, 10.25 are work.
@@ -380,9 +386,14 @@ fn a_rare_straggler_costs_efficiency_and_nothing_else() {
         &slowest.subject,
         Subject::Computation { ranks: 4, .. }
     ));
-    assert_eq!(compare_steps("forces", [steps(&a, 4), steps(&b, 5)]), None);
+    assert_eq!(compare_steps([&quiet, &[steps("forces", &b, 5)]]), None);
     assert_eq!(
-        compare_steps("forces", [steps(&a, 4), steps(&b[..12], 4)]),
+        compare_steps([&quiet, &[steps("forces", &b[..12], 4)]]),
         None
     );
+    // Of several, those of one name.
+    let several = [steps("update", &a, 4), steps("forces", &b, 4)];
+    let found = compare_steps([&quiet, &several]).unwrap();
+    assert_eq!(found.rows.len(), 4);
+    assert_eq!(found.only_one, ["update, 4 ranks (B)"]);
 }

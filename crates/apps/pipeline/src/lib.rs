@@ -10,11 +10,14 @@ mod beside;
 mod effort;
 mod error;
 mod show;
+mod steps;
 mod view;
 
 pub use analyse::{Analysis, analyse, analyse_locked, explained};
 pub use effort::Effort;
 pub use error::PipelineError;
-pub use idlewave_report::render_comparison;
+pub use idlewave_explain::compare::compare_steps;
+pub use idlewave_report::{render_comparison, render_jitter};
 pub use show::{calls, render, summary, write_report};
+pub use steps::Steps;
 pub use view::{compare, view, view_text};

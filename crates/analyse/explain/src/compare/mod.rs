@@ -24,10 +24,10 @@ pub use row::{Quantity, Row, Side, Subject, Verdict};
 pub use sources::{Measured, SourceChange, SourceVerdict};
 
 use crate::ExplainError;
+use crate::jitter::StepSeries;
 use idlewave_run::findings::Findings;
 use idlewave_run::{Manifest, RunReader};
 use idlewave_stats::hypotheses::holm;
-use idlewave_stats::step_times::StepTimes;
 use serde::Serialize;
 
 /// Chance of at least one wrong verdict in a comparison of what does not differ.
@@ -74,16 +74,18 @@ pub fn compare(runs: [Explained<'_>; 2]) -> Result<Comparison, ExplainError> {
     Ok(found)
 }
 
-/// Compares the times of a computation that every rank repeats in every step, of B with those of A;
-/// `None` if the numbers of ranks differ, or if one has too few steps.
-pub fn compare_steps(name: &str, [a, b]: [StepTimes<'_>; 2]) -> Option<Comparison> {
+/// Compares times of computations that every rank repeats in every step, of B with those of A: those
+/// of the same name and number of ranks, or the only one of A with the only one of B. `None` if there
+/// is no such pair, or if all of them have too few steps.
+pub fn compare_steps([a, b]: [&[StepSeries]; 2]) -> Option<Comparison> {
     let mut found = Comparison::default();
-    if a.ranks() == b.ranks() {
-        let subject = Subject::Computation {
-            name: name.to_owned(),
-            ranks: a.ranks() as u32,
-        };
-        ranks::computation(&subject, [a, b], true, &mut found);
+    match (a, b) {
+        ([a], [b]) if a.ranks == b.ranks => ranks::series([a, b], true, &mut found),
+        _ => {
+            for (a, b) in ranks::pairs([a, b], ranks::key, &mut found, "") {
+                ranks::series([a, b], true, &mut found);
+            }
+        }
     }
     found.judge();
     (!found.rows.is_empty()).then_some(found)

@@ -2,7 +2,7 @@
 
 use super::{Comparison, Explained, Quantity, Subject, blocks};
 use crate::ExplainError;
-use crate::jitter::series::{Series, for_each};
+use crate::jitter::{StepSeries, step_series};
 use crate::lockstep::{last_arrivals, read_series};
 use idlewave_run::findings::LockstepFindings;
 use idlewave_run::{Manifest, PhaseKind, RunReader};
@@ -18,34 +18,31 @@ pub fn compare(runs: [Explained<'_>; 2], found: &mut Comparison) -> Result<(), E
     ) {
         lockstep(runs.map(|(run, _)| run), [a, b], found)?;
     }
-    let [a, b] = runs.map(|(run, _)| all_series(run));
+    let [a, b] = runs.map(|(run, _)| step_series(run));
     let (a, b) = (a?, b?);
-    let key = |s: &Series| (s.name.clone(), s.ranks);
     for (a, b) in pairs([&a, &b], key, found, "") {
-        let subject = Subject::Computation {
-            name: a.name.clone(),
-            ranks: a.ranks as u32,
-        };
         let manifests = runs.map(|(run, _)| run.manifest());
-        let is_same = is_same_work(manifests, [a.phase, b.phase]);
-        let times = [a, b].map(|s| StepTimes::new(&s.durations, s.ranks));
-        computation(&subject, times, is_same, found);
+        series([a, b], is_same_work(manifests, [a.phase, b.phase]), found);
     }
     Ok(())
 }
 
-fn all_series(run: &RunReader) -> Result<Vec<Series>, ExplainError> {
-    let mut all = Vec::new();
-    for_each(run, |mut series| {
-        series.begins = Vec::new();
-        all.push(series);
-    })?;
-    Ok(all)
+pub fn key(series: &StepSeries) -> (String, usize) {
+    (series.name.clone(), series.ranks)
+}
+
+pub fn series([a, b]: [&StepSeries; 2], is_same_work: bool, found: &mut Comparison) {
+    let subject = Subject::Computation {
+        name: a.name.clone(),
+        ranks: a.ranks as u32,
+    };
+    let times = [a, b].map(|s| StepTimes::new(&s.durations, s.ranks));
+    computation(&subject, times, is_same_work, found);
 }
 
 /// What both runs have, by name and number of ranks: the first of a name with the first, the second
 /// with the second. Notes what is left over.
-fn pairs<'a, T>(
+pub fn pairs<'a, T>(
     [a, b]: [&'a [T]; 2],
     key: impl Fn(&T) -> (String, usize),
     found: &mut Comparison,
@@ -163,7 +160,7 @@ fn arrivals(run: &RunReader, findings: &LockstepFindings) -> Result<Vec<u64>, Ex
 }
 
 /// Mean, deviation and slowest, if the work is the same, and efficiency.
-pub fn computation(
+fn computation(
     subject: &Subject,
     both: [StepTimes<'_>; 2],
     is_same_work: bool,
