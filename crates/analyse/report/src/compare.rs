@@ -58,7 +58,8 @@ pub fn render_comparison(
             "  ",
             "A, B: median of equal blocks of each run. B - A: shift between them, with its 95 % \
              interval. P(B > A): probability that a block of B has more, 50 % if they do not differ. \
-             All tests together err in 5 % of comparisons. What lasts as long as a run differs from \
+             Verdicts of all tests together err in 5 % of comparisons, so a \
+             single interval may leave out 0 without a verdict. What lasts as long as a run differs from \
              run to run: repeat both before you conclude.",
         );
     }
@@ -79,7 +80,9 @@ fn table(screen: &mut Screen, group: &[&Row]) {
     let of_cpus = is_of_cpus(&first.subject);
     let title = match (&first.subject, first.quantity) {
         (Subject::Lockstep { .. }, _) => format!("STEPS OF {}", plain(&first.subject.to_string())),
-        (Subject::Computation { .. }, _) => plain(&first.subject.to_string()).to_uppercase(),
+        (Subject::Computation { .. }, _) => {
+            format!("JITTER OF {}", plain(&first.subject.to_string()))
+        }
         (_, Quantity::QuantumTime) => "TIME OF THE SAME WORK".to_owned(),
         (_, Quantity::QuantumSlowdown) => "SLOW-DOWN OF FIXED WORK".to_owned(),
         (_, quantity) => quantity.label().to_uppercase(),

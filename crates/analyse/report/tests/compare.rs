@@ -117,7 +117,10 @@ fn a_comparison_says_first_what_came_out_and_fits_the_screen() {
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let at = |part: &str| flat.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
         assert!(at("B against A") < at("! A: BUSY MACHINE"));
-        assert!(at("STOLEN SHARE") < at("STEPS OF barrier") && at("FORCES, 2") < at("APPEARED"));
+        assert!(
+            at("STOLEN SHARE") < at("STEPS OF barrier")
+                && at("JITTER OF forces, 2") < at("APPEARED")
+        );
         assert!(at("APPEARED") < at("newcomer") && at("newcomer") < at("NO SIGNIFICANT"));
         assert!(at("not compared: times") < at("only one of the runs has: steps of reduce"));
         assert!(!text.contains('\u{1b}'));
@@ -138,7 +141,7 @@ fn rows_have_values_verdict_and_shift_and_quiet_cpus_are_counted() {
         line("step time"),
         "step time 120 us 150 us longer +30.0 us +27.0 us..+33.0 us 90.0 %"
     );
-    assert!(line("efficiency").starts_with("efficiency 97.00 % 91.00 % less -6.00 % -5.40"));
+    assert!(line("efficiency").starts_with("efficiency 97.00 % 91.00 % lower -6.00 % -5.40"));
     assert!(line("mean").starts_with("mean 1.00 ms 1.00 ms not significant 0 ns"));
     assert!(line("CPU 3").starts_with("CPU 3 2.00 % 1.00 % less"));
     assert!(!text.contains("CPU 4 "));

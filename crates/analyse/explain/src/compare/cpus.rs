@@ -5,7 +5,7 @@ use crate::ExplainError;
 use crate::cpu_noise::{Series, fixed_work};
 use idlewave_run::tables::Detours;
 use idlewave_run::{DetourLoop, PhaseKind, RunReader};
-use idlewave_units::{Cpu, CpuSet, Nanos, grouped};
+use idlewave_units::{Cpu, CpuSet, Nanos};
 use std::collections::BTreeMap;
 
 /// Per CPU: the values of a quantity, one per block.
@@ -212,10 +212,9 @@ fn work(runs: [Explained<'_>; 2], found: &mut Comparison) -> Result<(), ExplainE
     match steps.find(|&steps| steps != first) {
         None => add(found, Quantity::QuantumTime, &means),
         Some(other) => found.not_compared.push(format!(
-            "times of a quantum: one has {} steps of work, another {}, so only their slow-down is \
-             compared",
-            grouped(first),
-            grouped(other)
+            "times of a quantum: one has {first} steps of work, another {other}, so only their \
+             slow-down is compared (for times, measure both with one number of steps, as in \
+             --work {first})"
         )),
     }
     let slowdowns = [0, 1].map(|i| -> Values {

@@ -69,7 +69,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// A quantity that two runs may have. Times are in nanoseconds.
+/// A quantity that two runs may have, what matters most first. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
@@ -77,14 +77,14 @@ pub enum Quantity {
     StepTime,
     /// The same over the undisturbed step of its run, minus 1.
     StepSlowdown,
-    /// Mean of a computation that every rank repeats.
+    /// Of a computation that every rank repeats: mean over slowest, step by step, 0..=1.
+    Efficiency,
+    /// Its mean.
     Mean,
     /// Its standard deviation.
     Deviation,
     /// The slowest in a block.
     Slowest,
-    /// Mean over slowest, step by step, 0..=1.
-    Efficiency,
     /// Mean time of the same work on a CPU.
     QuantumTime,
     /// The same over the undisturbed time of its run, minus 1.
@@ -138,16 +138,21 @@ impl Quantity {
 
     /// What it is called if it differs, and if it does not.
     pub const fn verdict(self, verdict: Verdict) -> &'static str {
-        let is_time = matches!(
-            self,
-            Quantity::StepTime | Quantity::Mean | Quantity::Slowest | Quantity::QuantumTime
-        );
-        match (verdict, is_time) {
-            (Verdict::NotSignificant, _) => "not significant",
-            (Verdict::More, true) => "longer",
-            (Verdict::Less, true) => "shorter",
-            (Verdict::More, false) => "more",
-            (Verdict::Less, false) => "less",
+        let [more, less] = match self {
+            Quantity::StepTime | Quantity::Mean | Quantity::Slowest | Quantity::QuantumTime => {
+                ["longer", "shorter"]
+            }
+            Quantity::Efficiency => ["higher", "lower"],
+            Quantity::Deviation => ["larger", "smaller"],
+            Quantity::StepSlowdown
+            | Quantity::QuantumSlowdown
+            | Quantity::Stolen
+            | Quantity::DetourRate => ["more", "less"],
+        };
+        match verdict {
+            Verdict::NotSignificant => "not significant",
+            Verdict::More => more,
+            Verdict::Less => less,
         }
     }
 }

@@ -53,9 +53,14 @@ impl SourceChange {
         (2.0 * self.rate_p.min(self.share_p)).min(1.0)
     }
 
+    /// Whether the rates differ more clearly than the shares.
+    pub(super) fn decided_by_rate(&self) -> bool {
+        self.rate_p < self.share_p
+    }
+
     pub(super) fn judge(&mut self, p_adjusted: f64, error: f64) {
         self.p_adjusted = p_adjusted;
-        let more = match self.rate_p < self.share_p {
+        let more = match self.decided_by_rate() {
             true => self.b.rate.value > self.a.rate.value,
             false => self.b.stolen.value > self.a.stolen.value,
         };

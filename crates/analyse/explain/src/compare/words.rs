@@ -2,7 +2,7 @@
 
 use super::{Comparison, Row, SourceChange, SourceVerdict};
 use idlewave_run::{Manifest, PhaseKind};
-use idlewave_units::show::percent;
+use idlewave_units::show::{digits, percent};
 use idlewave_units::{counted, grouped};
 
 /// What came out, in a sentence.
@@ -12,7 +12,7 @@ pub fn conclusion(found: &Comparison) -> String {
     if differing == 0 {
         return format!("no significant difference between A and B in {of}");
     }
-    // The quantities are in the order in which they matter; all CPUs come before the single ones.
+    // Quantities are in the order in which they matter, and all CPUs come before the single ones.
     let rows = found.rows.iter().filter(|row| row.verdict.differs());
     let first = rows.min_by_key(|row| row.quantity).map(of_row);
     let of_sources = || found.sources.first().map(of_source);
@@ -42,11 +42,19 @@ fn of_source(source: &SourceChange) -> String {
         SourceVerdict::Vanished => "vanished",
         SourceVerdict::NotSignificant => "did not change",
     };
+    let (from, to, unit) = match source.decided_by_rate() {
+        true => {
+            let [from, to] = [&source.a, &source.b].map(|side| digits(side.rate.value));
+            (from, to, "strikes per second")
+        }
+        false => {
+            let [from, to] = [&source.a, &source.b].map(|side| percent(side.stolen.value));
+            (from, to, "of the time")
+        }
+    };
     format!(
-        "source {} {what} in B, from {} to {} of the time",
-        source.name,
-        percent(source.a.stolen.value),
-        percent(source.b.stolen.value)
+        "source {} {what} in B, from {from} to {to} {unit}",
+        source.name
     )
 }
 

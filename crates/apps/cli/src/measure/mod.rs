@@ -39,7 +39,7 @@ Examples:
   idlewave measure fwq --work 100000 --runs 100000
   idlewave measure warmup
   idlewave measure load-sweep -o sweep
-  idlewave measure step smt-on.csv smt-off.csv")]
+  idlewave measure step docs/examples/smt-off.csv docs/examples/smt-on.csv")]
 pub struct MeasureArgs {
     #[command(subcommand)]
     what: Measurement,
