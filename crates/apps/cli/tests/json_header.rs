@@ -99,12 +99,8 @@ fn findings_tell_which_run_they_are_of() {
 
 #[test]
 fn times_of_two_files_are_analysed_and_compared() {
-    let example = |name: &str| {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/examples");
-        path.join(name).display().to_string()
-    };
-    let [off, on] = ["smt-off.csv", "smt-on.csv"].map(example);
-    let found = document(&["measure", "step", &off, &on, "--json"]);
+    let [off, on] = ["docs/examples/smt-off.csv", "docs/examples/smt-on.csv"];
+    let found = document(&["measure", "step", off, on, "--json"]);
     assert_eq!(found["header"]["measured"], Value::Null);
     assert_eq!(found["inputs"].as_array().unwrap().len(), 2);
     let slowest = &found["inputs"][0]["jitter"][0]["slowest"];
@@ -118,7 +114,7 @@ fn times_of_two_files_are_analysed_and_compared() {
         .map(|row| (&row["quantity"], &row["verdict"]))
         .collect();
     assert_eq!(verdicts[3], (&"efficiency".into(), &"more".into()));
-    let alone = document(&["measure", "step", &on, "--json"]);
+    let alone = document(&["measure", "step", on, "--json"]);
     assert_eq!(
         (&alone["comparison"], &alone["inputs"][0]),
         (&Value::Null, &found["inputs"][1])
@@ -133,15 +129,13 @@ fn times_of_two_files_are_analysed_and_compared() {
     let narrow = write("narrow", "rank,step,duration_ms\n0,0,1\n0,1,2\n");
     let wrong = write("wrong", "rank,step,duration_ms\n0,0,-1\n");
     let refused = |words: &[&str], code: i32, why: &str| {
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_idlewave"))
+        let ended = run(idlewave()
             .args(["measure", "step"])
             .args(words)
-            .output()
-            .unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        assert!(said.contains(why) && said.contains("next step: "), "{said}");
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../..")));
+        let [what, _] = ended.failed(code);
+        assert!(what.contains(why), "{what}");
     };
     refused(&[&wrong], 5, "line 2: a duration is not");
-    refused(&[&off, &narrow], 2, "of 8 ranks and 100 steps against");
+    refused(&[off, &narrow], 2, "of 8 ranks and 100 steps against");
 }

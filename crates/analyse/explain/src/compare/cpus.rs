@@ -1,6 +1,8 @@
 //! Detours and fixed work of the CPUs of two runs.
 
-use super::{Comparison, Explained, Quantity, Subject, blocks};
+use super::blocks;
+use super::comparison::{Comparison, Explained};
+use super::row::{Quantity, Subject};
 use crate::ExplainError;
 use crate::cpu_noise::{Series, fixed_work};
 use idlewave_run::tables::Detours;

@@ -13,6 +13,7 @@
 //! changes from run to run.
 
 mod blocks;
+mod comparison;
 mod cpus;
 mod fairness;
 mod ranks;
@@ -20,40 +21,17 @@ mod row;
 mod sources;
 mod words;
 
+pub use comparison::{Comparison, Explained};
 pub use row::{Quantity, Row, Side, Subject, Verdict};
 pub use sources::{Measured, SourceChange, SourceVerdict};
 
 use crate::ExplainError;
 use crate::jitter::StepSeries;
-use idlewave_run::findings::Findings;
-use idlewave_run::{Manifest, RunReader};
+use idlewave_run::Manifest;
 use idlewave_stats::hypotheses::holm;
-use serde::Serialize;
 
 /// Chance of at least one wrong verdict in a comparison of what does not differ.
 const ERROR: f64 = 0.05;
-
-/// B compared with A.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Comparison {
-    /// What came out, in a sentence.
-    pub conclusion: String,
-    /// Why the comparison may be unfair.
-    pub warnings: Vec<String>,
-    /// What was compared by ranks.
-    pub rows: Vec<Row>,
-    /// The sources, significant changes first, most time gained or lost first.
-    pub sources: Vec<SourceChange>,
-    /// Why the sources cannot be compared; `None` if they can.
-    pub sources_not_compared: Option<String>,
-    /// What both runs have and cannot be compared, and why.
-    pub not_compared: Vec<String>,
-    /// What only one of the runs has.
-    pub only_one: Vec<String>,
-}
-
-/// A run with its findings.
-pub type Explained<'a> = (&'a RunReader, &'a Findings);
 
 /// Compares run B with run A.
 ///
@@ -64,13 +42,16 @@ pub fn compare(runs: [Explained<'_>; 2]) -> Result<Comparison, ExplainError> {
     cpus::compare(runs, &mut found)?;
     ranks::compare(runs, &mut found)?;
     let both = runs.map(|(run, findings)| (run.manifest(), findings));
-    sources::compare(both, &mut found);
+    match sources::compare(both) {
+        Ok(changes) => found.sources = changes,
+        Err(why) => found.sources_not_compared = Some(why),
+    }
     found.warnings = fairness::warnings(both);
     if found.rows.is_empty() && found.sources.is_empty() {
         let reason = nothing_in_common(both.map(|(manifest, _)| manifest), &found);
         return Err(ExplainError::NotComparable(reason));
     }
-    found.judge();
+    judge(&mut found);
     Ok(found)
 }
 
@@ -87,39 +68,25 @@ pub fn compare_steps([a, b]: [&[StepSeries]; 2]) -> Option<Comparison> {
             }
         }
     }
-    found.judge();
+    judge(&mut found);
     (!found.rows.is_empty()).then_some(found)
 }
 
-impl Comparison {
-    /// Adds a row, if both sides have enough values.
-    fn add(&mut self, subject: &Subject, quantity: Quantity, values: [Vec<f64>; 2]) {
-        self.rows.extend(Row::of(subject, quantity, values));
+/// Gives all verdicts, now that the number of tests is known.
+fn judge(found: &mut Comparison) {
+    let rows = found.rows.iter().map(|row| row.p);
+    let sources = found.sources.iter().map(SourceChange::p);
+    let all: Vec<f64> = rows.chain(sources).collect();
+    let adjusted = holm(&all);
+    let (rows, sources) = adjusted.split_at(found.rows.len());
+    for (row, &p) in found.rows.iter_mut().zip(rows) {
+        row.judge(p, ERROR);
     }
-
-    /// Gives all verdicts, now that the number of tests is known.
-    fn judge(&mut self) {
-        let rows = self.rows.iter().map(|row| row.p);
-        let sources = self.sources.iter().map(SourceChange::p);
-        let all: Vec<f64> = rows.chain(sources).collect();
-        let adjusted = holm(&all);
-        let (rows, sources) = adjusted.split_at(self.rows.len());
-        for (row, &p) in self.rows.iter_mut().zip(rows) {
-            row.judge(p, ERROR);
-        }
-        for (source, &p) in self.sources.iter_mut().zip(sources) {
-            source.judge(p, ERROR);
-        }
-        self.sources.sort_by(sources::order);
-        self.conclusion = words::conclusion(self);
+    for (source, &p) in found.sources.iter_mut().zip(sources) {
+        source.judge(p, ERROR);
     }
-
-    /// How many comparisons differ significantly, and how many there are.
-    pub fn differing(&self) -> (usize, usize) {
-        let rows = self.rows.iter().filter(|row| row.verdict.differs()).count();
-        let sources = self.sources.iter().filter(|s| s.verdict.differs()).count();
-        (rows + sources, self.rows.len() + self.sources.len())
-    }
+    found.sources.sort_by(self::sources::order);
+    found.conclusion = words::conclusion(found);
 }
 
 fn nothing_in_common(manifests: [&Manifest; 2], found: &Comparison) -> String {

@@ -1,6 +1,8 @@
 //! Lockstep runs of two runs, and computations that all ranks repeat.
 
-use super::{Comparison, Explained, Quantity, Subject, blocks};
+use super::blocks;
+use super::comparison::{Comparison, Explained};
+use super::row::{Quantity, Subject};
 use crate::ExplainError;
 use crate::jitter::{StepSeries, step_series};
 use crate::lockstep::{last_arrivals, read_series};

@@ -13,7 +13,6 @@
 //!
 //! Reference: Przyborowski and Wilenski, Biometrika 31 (1940) 313.
 
-use super::Comparison;
 use super::fairness::is_traced;
 use idlewave_run::findings::{Estimate, Findings};
 use idlewave_run::{Manifest, NoiseSource, SourceKind};
@@ -107,17 +106,17 @@ impl SourceVerdict {
 }
 
 /// Compares the sources of two runs by their findings. A run whose kernel was not traced on all
-/// nodes names no causes, so its sources are not compared with those of a traced run.
-pub fn compare(runs: [(&Manifest, &Findings); 2], found: &mut Comparison) {
+/// nodes names no causes, so its sources are not compared with those of a traced run: the error says
+/// why.
+pub fn compare(runs: [(&Manifest, &Findings); 2]) -> Result<Vec<SourceChange>, String> {
     let [(_, a), (_, b)] = runs;
     let [traced_a, traced_b] = runs.map(|(manifest, _)| is_traced(manifest));
     if traced_a != traced_b {
         let which = if traced_a { "A" } else { "B" };
-        found.sources_not_compared = Some(format!(
+        return Err(format!(
             "the sources cannot be compared: the kernel was traced in {which} only, so the other run \
              names no causes. Record both in the same way."
         ));
-        return;
     }
     let of = |findings: &Findings| -> BTreeMap<(SourceKind, String), NoiseSource> {
         let sources = findings.profile.sources.iter();
@@ -133,16 +132,15 @@ pub fn compare(runs: [(&Manifest, &Findings); 2], found: &mut Comparison) {
     let times = [watched(&in_a), watched(&in_b)];
     if let [true, false] | [false, true] = [in_a.is_empty(), in_b.is_empty()] {
         let which = if in_a.is_empty() { "A" } else { "B" };
-        found.sources_not_compared = Some(format!(
+        return Err(format!(
             "the sources cannot be compared: {which} watched no ranks or CPUs, or saw none"
         ));
-        return;
     }
     let keys: BTreeSet<&(SourceKind, String)> = in_a.keys().chain(in_b.keys()).collect();
-    found.sources = keys
+    let changes = keys
         .into_iter()
-        .map(|key| change(key, [in_a.get(key), in_b.get(key)], times))
-        .collect();
+        .map(|key| change(key, [in_a.get(key), in_b.get(key)], times));
+    Ok(changes.collect())
 }
 
 pub(super) fn order(a: &SourceChange, b: &SourceChange) -> Ordering {

@@ -1,6 +1,8 @@
 //! Comparisons in words.
 
-use super::{Comparison, Row, SourceChange, SourceVerdict};
+use super::comparison::Comparison;
+use super::row::Row;
+use super::sources::{SourceChange, SourceVerdict};
 use idlewave_run::{Manifest, PhaseKind};
 use idlewave_units::show::{digits, percent};
 use idlewave_units::{counted, grouped};
