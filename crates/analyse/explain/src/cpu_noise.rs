@@ -74,9 +74,11 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
 
 /// Quanta of one phase on one CPU, in order of time.
 #[derive(Default)]
-struct Series {
-    ends: Vec<u64>,
-    durations: Vec<u64>,
+pub(crate) struct Series {
+    /// When each ended.
+    pub ends: Vec<u64>,
+    /// Nanoseconds.
+    pub durations: Vec<u64>,
 }
 
 impl Series {
@@ -86,7 +88,9 @@ impl Series {
 }
 
 /// The quanta of every phase and CPU.
-fn fixed_work(run: &RunReader) -> Result<BTreeMap<u32, BTreeMap<Cpu, Series>>, ExplainError> {
+pub(crate) fn fixed_work(
+    run: &RunReader,
+) -> Result<BTreeMap<u32, BTreeMap<Cpu, Series>>, ExplainError> {
     let mut found: BTreeMap<u32, BTreeMap<Cpu, Series>> = BTreeMap::new();
     run.for_each::<Quanta>(|q| {
         let series = found.entry(q.phase).or_default().entry(q.cpu).or_default();

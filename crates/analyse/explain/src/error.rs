@@ -19,6 +19,9 @@ pub enum ExplainError {
     /// A view was requested for which the run has no data.
     #[error("show the view: {0}")]
     Filter(String),
+    /// Two runs have nothing in common.
+    #[error("compare the runs: {0}")]
+    NotComparable(String),
     /// Stopped on request; nothing was written.
     #[error("explain the run: interrupted")]
     Interrupted,

@@ -21,7 +21,7 @@ use idlewave_stats::extremes::{Tailed, Unknown};
 use idlewave_stats::hypotheses::slow_ranks;
 use idlewave_stats::step_times::{StepTimes, gaussian_efficiency, run_lengths, tail_share};
 use idlewave_units::{Nanos, Rank};
-use series::Series;
+pub use series::{StepSeries, step_series};
 use std::collections::BTreeMap;
 
 /// Numbers of ranks for which efficiency is predicted, besides the run's own.
@@ -110,7 +110,7 @@ pub fn jitter_of(
     if !whole || begins.len() != durations.len() {
         return None;
     }
-    findings(&Series {
+    findings(&StepSeries {
         phase: 0,
         name: name.to_owned(),
         ranks,
@@ -120,7 +120,7 @@ pub fn jitter_of(
 }
 
 /// Findings on a series alone; `None` if all its durations are 0.
-fn findings(series: &Series) -> Option<JitterFindings> {
+fn findings(series: &StepSeries) -> Option<JitterFindings> {
     let times = StepTimes::new(&series.durations, series.ranks);
     let efficiency = times.efficiency()?;
     // A core without intervals is ignored: the steps are too few to give its uncertainty.
@@ -313,7 +313,7 @@ fn map(slowest: &[u32], ranks: usize) -> JitterMap {
 /// What was taken from the slowest rank in every step whose slowest duration is `from` or more. On
 /// an untraced node it is the excess over the `usual` duration.
 fn charge(
-    series: &Series,
+    series: &StepSeries,
     (usual, from): (u64, u64),
     watches: &[Watch],
     charger: &mut Charger<'_>,

@@ -118,7 +118,7 @@ pub fn read_series(
 }
 
 /// When the last rank arrived, per iteration.
-fn last_arrivals(series: &[RankSeries]) -> Vec<u64> {
+pub fn last_arrivals(series: &[RankSeries]) -> Vec<u64> {
     let mut last = vec![0; series.first().map_or(0, |s| s.arrival.len())];
     for s in series {
         for (last, &arrival) in last.iter_mut().zip(&s.arrival) {

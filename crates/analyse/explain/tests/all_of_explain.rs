@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod compare;
 mod cpus_alone;
 mod elsewhere;
 mod idle_waves;

@@ -4,6 +4,7 @@
 //! themselves, so a live recording and a simulation look alike.
 
 mod calibration;
+mod compare;
 mod error;
 mod facts;
 mod gang;
@@ -24,6 +25,7 @@ pub use calibration::{
     AllToAllPoint, CalibratedParameter, CalibrationSheet, ParameterUnit, PingPongPoint,
     SlowDownPoint, StreamPoint, TypicalMisfit,
 };
+pub use compare::render_comparison;
 pub use error::ReportError;
 
 pub use gang::{GangContexts, GangNumber, GangRow, GangSheet, GangSwitches, GangTable};
@@ -37,5 +39,5 @@ pub use placement::{
     StudyRow, StudySheet, SwitchSheet,
 };
 pub use simulation::{PathSource, SimulatedPath, SimulationPoint, SimulationSheet, SourceCost};
-pub use text::{render_calls, render_text};
-pub use views::{render_versus, render_view};
+pub use text::{render_calls, render_jitter, render_text};
+pub use views::render_view;

@@ -15,6 +15,7 @@ use crate::screen::{Screen, Style};
 use crate::story;
 use idlewave_run::Manifest;
 use idlewave_run::findings::Findings;
+pub use jitter::render_jitter;
 pub(crate) use jitter::{not_extrapolated, sentences as jitter_sentences, with_interval};
 pub(crate) use machine::mode_name;
 pub use program::render_calls;

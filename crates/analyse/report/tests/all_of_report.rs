@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod compare;
 mod documented;
 mod jitter;
 mod page;

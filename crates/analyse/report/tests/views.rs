@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use idlewave_explain::views::*;
-use idlewave_report::{render_versus, render_view};
+use idlewave_report::render_view;
 use idlewave_run::findings::{Estimate, Periodicity, WaitClass};
 use idlewave_run::tables::TaskKind;
 use idlewave_run::testing::empty_manifest;
@@ -498,63 +498,4 @@ fn filters_are_repeated_above_the_view() {
     let text = render_view(&empty_manifest(), &filter, &daemons(), 80, false);
     let first = text.lines().next().unwrap();
     assert_eq!(first, r"only from 1.00 s, process a\u{7}b, CPUs 0-3");
-}
-
-#[test]
-fn two_runs_are_compared_by_verdict() {
-    let measured = |events: u64| Measured {
-        rate: Estimate {
-            n: events,
-            ..estimate(events as f64)
-        },
-        stolen: Estimate {
-            n: events,
-            ..estimate(0.01)
-        },
-    };
-    let change = |name: &str, verdict, a, b| SourceChange {
-        kind: SourceKind::Task,
-        name: name.to_owned(),
-        verdict,
-        a: measured(a),
-        b: measured(b),
-        rate_p: 0.0,
-        share_p: 0.0,
-    };
-    let mut found = Versus {
-        not_comparable: None,
-        sources: vec![
-            change("newcomer", Verdict::Appeared, 0, 100),
-            change("same", Verdict::NotSignificant, 100, 101),
-        ],
-        lockstep: vec![LockstepChange {
-            name: "barrier".to_owned(),
-            ranks: 4,
-            a: estimate(0.1),
-            b: estimate(0.3),
-            significant: true,
-        }],
-        only_one: vec!["reduce, 4 ranks".to_owned()],
-        significant_below: 0.01,
-    };
-    let (quiet, busy) = (of_others(Some(0.02)), of_others(Some(0.021)));
-    for width in [40, 80, 120] {
-        let text = render_versus([("before", &busy), ("after", &quiet)], &found, width, false);
-        assert!(text.lines().all(|l| l.chars().count() <= width), "{text}");
-        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
-        assert!(at("APPEARED") < at("newcomer") && at("newcomer") < at("NO SIGNIFICANT"));
-        assert!(at("slower") < at("APPEARED"));
-        assert!(at("! A: BUSY") < at("slower") && !text.contains("B: BUSY"));
-        assert!(at("only one of the runs has: reduce") > 0);
-    }
-    found.sources.clear();
-    found.not_comparable = Some("the kernel was traced in A only".to_owned());
-    let text = render_versus([("before", &quiet), ("after", &busy)], &found, 80, false);
-    assert!(
-        text.contains("traced in A only")
-            && text.contains("! B: BUSY MACHINE: others used 2.10 %")
-            && !text.contains("neither run")
-            && !text.contains("A: BUSY"),
-        "{text}"
-    );
 }

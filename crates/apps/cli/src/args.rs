@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::compare::CompareArgs;
 use crate::explain::ExplainArgs;
 use crate::export::ExportArgs;
 use crate::fit::FitArgs;
@@ -65,8 +66,10 @@ pub enum Command {
     Gang(GangArgs),
     /// Make a run from the trace of another tool: trace-cmd, perf, Score-P, Paraver and others
     Import(ImportArgs),
-    /// Rebuild the analysis of a saved run; list its processes, daemons and interrupts; compare runs
+    /// Rebuild the analysis of a saved run; list its processes, daemons and interrupts
     Explain(ExplainArgs),
+    /// Compare two saved runs: what takes longer, and whether the difference may be chance
+    Compare(CompareArgs),
     /// Rebuild the HTML report of a saved run
     Report(ReportArgs),
     /// Write a saved run for another tool: Paraver, OTF2, Perfetto, KernelShark, CSV and others

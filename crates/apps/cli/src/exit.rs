@@ -150,7 +150,9 @@ impl From<PipelineError> for Failure {
     fn from(error: PipelineError) -> Self {
         let exit = match error {
             PipelineError::Session(error) => return error.into(),
-            PipelineError::Explain(ExplainError::Filter(_)) => Exit::Usage,
+            PipelineError::Explain(ExplainError::Filter(_) | ExplainError::NotComparable(_)) => {
+                Exit::Usage
+            }
             PipelineError::Explain(_) => Exit::Bundle,
             _ => Exit::Other,
         };

@@ -8,11 +8,8 @@ use crate::output::{of_bundle, print_of_bundle, printed};
 use crate::progress::Bars;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use idlewave_explain::views::{Filter, Versus, View, ViewKind};
-use idlewave_pipeline::{
-    Analysis, PipelineError, analyse, calls, explained, versus, versus_text, view, view_text,
-};
-use idlewave_run::Header;
+use idlewave_explain::views::{Filter, View, ViewKind};
+use idlewave_pipeline::{Analysis, PipelineError, analyse, calls, explained, view, view_text};
 use idlewave_session::Stop;
 use idlewave_sys::terminal::Stream;
 use idlewave_units::{CpuSet, Nanos, NodeId, Rank};
@@ -41,9 +38,6 @@ pub struct ExplainArgs {
     /// (docs/views.md)
     #[arg(long, value_parser = views(), value_name = "VIEW", conflicts_with = "calls")]
     view: Option<ViewKind>,
-    /// Compare with a second run: which sources appeared, grew, shrank, vanished
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["calls", "view"])]
-    versus: Option<PathBuf>,
     #[command(flatten)]
     filters: Filters,
     #[command(flatten)]
@@ -96,17 +90,12 @@ fn views() -> impl TypedValueParser<Value = ViewKind> {
 /// Runs the command.
 pub fn run_explain(args: &ExplainArgs, stop: &Stop) -> Result<(), Failure> {
     args.limits.check()?;
-    let other = args.calls || args.view.is_some() || args.versus.is_some();
+    let other = args.calls || args.view.is_some();
     if other && args.limits.is_set() {
-        let what = "judge limits beside --calls, --view or --versus";
+        let what = "judge limits beside --calls or --view";
         return Err(Failure::new(Exit::Usage, what).with_next("omit one of the two"));
     }
     let bars = Bars::new(!args.json);
-    if let Some(other) = &args.versus {
-        let both = [saved(&args.run, stop, &bars)?, saved(other, stop, &bars)?];
-        bars.finish();
-        return print_versus(args, other, &both);
-    }
     if let Some(kind) = args.view {
         let analysis = saved(&args.run, stop, &bars)?;
         return print_view(args, kind, &analysis, stop, &bars);
@@ -131,17 +120,8 @@ struct Viewed {
     found: View,
 }
 
-/// The JSON document of a comparison, below the header of the first run.
-#[derive(Serialize)]
-struct Compared {
-    /// Header of the second run.
-    versus: Header,
-    #[serde(flatten)]
-    found: Versus,
-}
-
 /// A run with its findings, which are made if it has none.
-fn saved(run: &Path, stop: &Stop, bars: &Bars) -> Result<Analysis, PipelineError> {
+pub fn saved(run: &Path, stop: &Stop, bars: &Bars) -> Result<Analysis, PipelineError> {
     idlewave_record::join_left(run, &stop.flag, bars)?;
     explained(run, effort(), &stop.flag, bars)
 }
@@ -163,20 +143,6 @@ fn print_view(
     }
     let (width, colour) = (Stream::Output.width(), Stream::Output.is_coloured());
     let text = view_text(analysis, &filter, &found, width, colour);
-    of_bundle(printed(Stream::Output.write_coloured(&text)))
-}
-
-fn print_versus(args: &ExplainArgs, other: &Path, both: &[Analysis; 2]) -> Result<(), Failure> {
-    let [a, b] = both;
-    let found = versus(a, b);
-    if args.json {
-        let headers = [a, b].map(|run| run.run.manifest().header());
-        let [header, versus] = headers;
-        return of_bundle(json::print_below(header, Compared { versus, found }));
-    }
-    let names = [args.run.as_path(), other].map(|path| path.display().to_string());
-    let (width, colour) = (Stream::Output.width(), Stream::Output.is_coloured());
-    let text = versus_text([(&names[0], a), (&names[1], b)], &found, width, colour);
     of_bundle(printed(Stream::Output.write_coloured(&text)))
 }
 

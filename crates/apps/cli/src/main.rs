@@ -1,6 +1,7 @@
 //! The `idlewave` command: a thin front over the library crates.
 
 mod args;
+mod compare;
 mod effort;
 mod exit;
 mod explain;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Command::Measure(args) => measure::run_measure(args, stop),
         Command::Fit(args) => fit::run_fit(&args, stop),
         Command::Import(args) => import::run_import(&args, stop),
+        Command::Compare(args) => compare::run_compare(&args, stop),
         Command::Explain(args) => explain::run_explain(&args, stop),
         Command::Export(args) => export::run_export(&args, stop),
         Command::Report(args) => report::run_report(&args, stop),

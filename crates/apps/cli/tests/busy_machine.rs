@@ -154,7 +154,7 @@ fn every_output_about_a_busy_run_says_so() {
     assert_eq!(quiet["header"]["measured"]["contaminated"], false);
     assert!(!said(&["explain", "quiet"]).contains("BUSY"));
 
-    let versus = ["explain", "quiet", "--versus", "busy"];
+    let versus = ["compare", "quiet", "busy"];
     assert!(said(&versus).contains(&format!("! B: {busy}")));
     let both = json(&versus);
     assert_eq!(both["header"]["measured"]["contaminated"], false);

@@ -92,7 +92,50 @@ fn findings_tell_which_run_they_are_of() {
         "--json",
     ]);
     assert_eq!(filtered["filter"]["to"], 1_000_000_000);
-    let versus = document(&["explain", path, "--versus", path, "--json"]);
+    let versus = document(&["compare", path, path, "--json"]);
     assert_eq!((&versus["header"], &versus["versus"]), (&header, &header));
     assert!(versus["sources"].is_array());
+}
+
+#[test]
+fn times_of_two_files_are_analysed_and_compared() {
+    let [off, on] = ["docs/examples/smt-off.csv", "docs/examples/smt-on.csv"];
+    let found = document(&["measure", "step", off, on, "--json"]);
+    assert_eq!(found["header"]["measured"], Value::Null);
+    assert_eq!(found["inputs"].as_array().unwrap().len(), 2);
+    let slowest = &found["inputs"][0]["jitter"][0]["slowest"];
+    assert_eq!(
+        (&slowest["rank"], &slowest["step"]),
+        (&7.into(), &86.into())
+    );
+    let rows = found["comparison"]["rows"].as_array().unwrap();
+    let verdicts: Vec<_> = rows
+        .iter()
+        .map(|row| (&row["quantity"], &row["verdict"]))
+        .collect();
+    assert_eq!(verdicts[3], (&"efficiency".into(), &"more".into()));
+    let alone = document(&["measure", "step", on, "--json"]);
+    assert_eq!(
+        (&alone["comparison"], &alone["inputs"][0]),
+        (&Value::Null, &found["inputs"][1])
+    );
+
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let narrow = write("narrow", "rank,step,duration_ms\n0,0,1\n0,1,2\n");
+    let wrong = write("wrong", "rank,step,duration_ms\n0,0,-1\n");
+    let refused = |words: &[&str], code: i32, why: &str| {
+        let ended = run(idlewave()
+            .args(["measure", "step"])
+            .args(words)
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../..")));
+        let [what, _] = ended.failed(code);
+        assert!(what.contains(why), "{what}");
+    };
+    refused(&[&wrong], 5, "line 2: a duration is not");
+    refused(&[off, &narrow], 2, "of 8 ranks and 100 steps against");
 }

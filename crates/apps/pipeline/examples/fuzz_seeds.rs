@@ -22,6 +22,7 @@ fn main() -> io::Result<()> {
     goal_seeds(&corpus.join("goal"))?;
     program_seeds(&corpus.join("program"))?;
     selfish_seeds(&corpus.join("selfish"))?;
+    steps_seeds(&corpus.join("steps"))?;
     topology_seeds(&corpus.join("topology"))?;
     lookout_seeds(&corpus.join("lookout"))
 }
@@ -73,6 +74,14 @@ fn selfish_seeds(dir: &Path) -> io::Result<()> {
     text.push_str("# Measurement period: 0.16 s\r\n\r\n");
     fs::write(dir.join("selfish"), text)?;
     fs::write(dir.join("bare"), "1e3, 5 # one\n2e3 0\n2000.5 7\n1000000 1")
+}
+
+/// Times of steps as text; the first byte says so.
+fn steps_seeds(dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    let list = "\0rank,step,begin_ns,duration_us\n0,0,0,1.5\n1,0,9,2\n0,1,99,1e1\n1,1,99,3\n";
+    fs::write(dir.join("list"), list)?;
+    fs::write(dir.join("matrix"), "\0step;r0;r1\n0;1;2 # one\n1;3;4e0\n")
 }
 
 /// The samples of every format, read as what they look like.

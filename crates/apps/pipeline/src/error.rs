@@ -29,6 +29,9 @@ impl PipelineError {
                 "leave the filter out; idlewave explain RUN --view processes lists what there is"
                     .to_owned(),
             ),
+            PipelineError::Explain(ExplainError::NotComparable(_)) => Some(
+                "compare two runs of the same measurement, recorded in the same way".to_owned(),
+            ),
             PipelineError::Explain(_) => Some(COPY_AGAIN.to_owned()),
             PipelineError::Report(_) => None,
         }

@@ -1,9 +1,10 @@
 //! Views of a run, and two runs compared.
 
 use crate::{Analysis, PipelineError};
-use idlewave_explain::views::{Filter, Versus, View, ViewKind};
+use idlewave_explain::compare::Comparison;
+use idlewave_explain::views::{Filter, View, ViewKind};
 use idlewave_explain::{ExplainError, views};
-use idlewave_report::{render_versus, render_view};
+use idlewave_report::render_view;
 use std::sync::atomic::AtomicBool;
 
 /// Computes a view of an explained run.
@@ -31,22 +32,11 @@ pub fn view_text(
     render_view(analysis.run.manifest(), filter, view, width, color)
 }
 
-/// Compares two explained runs.
-pub fn versus(a: &Analysis, b: &Analysis) -> Versus {
-    views::versus([
-        (a.run.manifest(), &a.findings),
-        (b.run.manifest(), &b.findings),
-    ])
-}
-
-/// The text of a comparison of these runs, given with their names; no line is wider than `width`
-/// columns.
-pub fn versus_text(
-    runs: [(&str, &Analysis); 2],
-    found: &Versus,
-    width: usize,
-    color: bool,
-) -> String {
-    let runs = runs.map(|(name, analysis)| (name, analysis.run.manifest()));
-    render_versus(runs, found, width, color)
+/// Compares run B with run A.
+///
+/// # Errors
+/// A table cannot be read, or the runs have nothing in common.
+pub fn compare(a: &Analysis, b: &Analysis) -> Result<Comparison, PipelineError> {
+    let runs = [a, b].map(|of| (&of.run, &of.findings));
+    idlewave_explain::compare::compare(runs).map_err(|error: ExplainError| error.into())
 }

@@ -245,6 +245,24 @@ impl BatchReader {
     }
 }
 
+/// Calls `each` with every batch of an Arrow IPC file that need not be part of a bundle.
+///
+/// # Errors
+/// The file cannot be read or is damaged, or `each` says what is wrong with a batch.
+pub fn for_each_batch(
+    path: &Path,
+    mut each: impl FnMut(&RecordBatch) -> Result<(), String>,
+) -> Result<(), RunError> {
+    let file = files::open(path).map_err(RunError::io("read", path))?;
+    let bytes = file.metadata().map_err(RunError::io("read", path))?.len();
+    drop(file);
+    let mut batches = BatchReader::open_again(path.to_owned(), bytes)?;
+    while let Some(batch) = batches.next()? {
+        each(&batch).map_err(|reason| batches.damaged(reason))?;
+    }
+    Ok(())
+}
+
 fn arrow_error(action: &'static str, path: &Path, error: arrow_schema::ArrowError) -> RunError {
     match error {
         arrow_schema::ArrowError::IoError(_, source) => RunError::Io {

@@ -28,6 +28,7 @@ pub mod tables;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+pub use batches::for_each_batch;
 pub use bundle::{RunReader, RunWriter, is_run};
 pub use column::Cell;
 pub use contamination::{Contamination, busy_nodes, is_contaminated};

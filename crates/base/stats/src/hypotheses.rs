@@ -1,4 +1,4 @@
-//! Hypothesis tests: which ranks are last more often than chance allows.
+//! Hypothesis tests: which ranks are last more often than chance allows; several tests at once.
 //!
 //! Definition: if all ranks are alike, the number of steps in which a given one of N ranks arrives
 //! last is binomial with probability 1/N. Each rank's count is tested against the exact upper tail;
@@ -57,6 +57,22 @@ pub fn discoveries(probabilities: &[f64], rate: f64) -> Vec<usize> {
     order
 }
 
+/// Probabilities of several tests, adjusted so that those below `x` hold at least one wrong
+/// rejection with a probability of at most `x`, whatever the tests have to do with each other (Holm,
+/// Scand. J. Stat. 6 (1979) 65).
+pub fn holm(probabilities: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..probabilities.len()).collect();
+    order.sort_by(|&a, &b| probabilities[a].total_cmp(&probabilities[b]));
+    let mut adjusted = vec![1.0; probabilities.len()];
+    let mut largest = 0.0_f64;
+    for (place, &test) in order.iter().enumerate() {
+        let left = (probabilities.len() - place) as f64;
+        largest = largest.max(left * probabilities[test]).min(1.0);
+        adjusted[test] = largest;
+    }
+    adjusted
+}
+
 #[cfg(test)]
 mod cases {
     use super::*;
@@ -69,6 +85,19 @@ mod cases {
             0.5719, 0.6528, 0.7590, 1.0000,
         ];
         assert_eq!(discoveries(&p, 0.05), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn the_example_of_holm_is_adjusted_step_by_step() {
+        // R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm").
+        let got = holm(&[0.01, 0.04, 0.03, 0.005]);
+        let want = [0.03, 0.06, 0.06, 0.02];
+        assert!(
+            got.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-12),
+            "{got:?}"
+        );
+        assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0]);
+        assert!(holm(&[]).is_empty());
     }
 
     #[test]

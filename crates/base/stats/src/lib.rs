@@ -25,6 +25,7 @@ pub mod rates;
 pub mod resampling;
 pub mod special;
 pub mod step_times;
+pub mod two_samples;
 pub mod warm_up;
 
 mod change_points;

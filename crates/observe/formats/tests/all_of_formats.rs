@@ -32,6 +32,7 @@ mod perf_records;
 mod perfetto;
 mod perfetto_import;
 mod small_run;
+mod steps;
 mod story;
 mod tables;
 mod trace_dat;

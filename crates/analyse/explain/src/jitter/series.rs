@@ -14,9 +14,12 @@ const MOST_MARKS: usize = 8;
 /// Durations of all ranks in all steps that all of them completed, step by step, in the order of
 /// the ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Series {
+pub struct StepSeries {
+    /// Index of the phase in the manifest.
     pub phase: u32,
+    /// What is computed.
     pub name: String,
+    /// Number of ranks.
     pub ranks: usize,
     /// Nanoseconds.
     pub durations: Vec<u64>,
@@ -47,7 +50,7 @@ impl Lists {
     }
 
     /// The steps that all ranks have, starting with the first; `None` if there are too few.
-    fn series(self, phase: u32, name: String) -> Option<Series> {
+    fn series(self, phase: u32, name: String) -> Option<StepSeries> {
         let ranks = self.begins.len();
         let steps = self.begins.iter().map(Vec::len).min()?;
         if steps < LEAST_STEPS {
@@ -59,7 +62,7 @@ impl Lists {
             all.extend(values);
             all
         };
-        Some(Series {
+        Some(StepSeries {
             phase,
             name,
             ranks,
@@ -82,7 +85,7 @@ fn wanted(kind: &PhaseKind) -> Option<(RegionKind, String)> {
 }
 
 /// Calls `each` with every series of a run, in order of phases. One phase is in memory at a time.
-pub fn for_each(run: &RunReader, mut each: impl FnMut(Series)) -> Result<(), ExplainError> {
+pub fn for_each(run: &RunReader, mut each: impl FnMut(StepSeries)) -> Result<(), ExplainError> {
     let manifest = run.manifest();
     for (number, phase) in manifest.phases.iter().enumerate() {
         if let Some((region, name)) = wanted(&phase.kind) {
@@ -110,6 +113,19 @@ pub fn for_each(run: &RunReader, mut each: impl FnMut(Series)) -> Result<(), Exp
     Ok(())
 }
 
+/// The computations of a run that all ranks repeat, without their begins.
+///
+/// # Errors
+/// A table cannot be read.
+pub fn step_series(run: &RunReader) -> Result<Vec<StepSeries>, ExplainError> {
+    let mut all = Vec::new();
+    for_each(run, |mut series| {
+        series.begins = Vec::new();
+        all.push(series);
+    })?;
+    Ok(all)
+}
+
 /// The steps of the first `ranks` ranks in a phase.
 fn regions(
     run: &RunReader,
@@ -133,7 +149,7 @@ fn regions(
 }
 
 /// Regions of one name that every rank marked; the k-th region of each rank is step k.
-fn marks(run: &RunReader, ranks: usize, phase: u32) -> Result<Vec<Series>, ExplainError> {
+fn marks(run: &RunReader, ranks: usize, phase: u32) -> Result<Vec<StepSeries>, ExplainError> {
     let mut by_name: BTreeMap<String, Vec<Vec<(u64, u64)>>> = BTreeMap::new();
     run.for_each::<Marks>(|m| {
         let (Some(rank), Some(end)) = (m.rank, m.end_ns) else {
@@ -147,7 +163,7 @@ fn marks(run: &RunReader, ranks: usize, phase: u32) -> Result<Vec<Series>, Expla
             lists[rank.index()].push((m.begin_ns, end - m.begin_ns));
         }
     })?;
-    let mut all: Vec<Series> = by_name
+    let mut all: Vec<StepSeries> = by_name
         .into_iter()
         .filter_map(|(name, mut of_ranks)| {
             let mut lists = Lists::new(ranks);

@@ -2,8 +2,8 @@ use super::*;
 use idlewave_stats::random::SplitMix;
 
 /// A series of these durations, step by step, one step every 10 ms.
-fn series(ranks: usize, durations: Vec<u64>) -> Series {
-    Series {
+fn series(ranks: usize, durations: Vec<u64>) -> StepSeries {
+    StepSeries {
         phase: 0,
         name: "forces".into(),
         ranks,
@@ -25,7 +25,7 @@ fn normals(n: usize, seed: u64) -> Vec<f64> {
 
 /// The study without hyper-threading at small scale: 64 ranks, 1,000 steps, in every fifth step one
 /// rank is far too slow.
-fn like_the_study() -> Series {
+fn like_the_study() -> StepSeries {
     let ranks = 64;
     let mut durations: Vec<u64> = normals(ranks * 1_000, 7)
         .into_iter()

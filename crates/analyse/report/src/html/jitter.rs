@@ -34,7 +34,7 @@ pub(super) fn section(findings: &Findings) -> String {
             count(found.steps),
             named(found.steps, "step")
         ));
-        for sentence in jitter_sentences(findings, found) {
+        for sentence in jitter_sentences(&findings.sources, found) {
             body.push_str(&format!("<li>{}</li>\n", escape(&sentence)));
         }
         body.push_str("</ul>\n<div class=\"pair\">\n");

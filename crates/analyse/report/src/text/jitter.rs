@@ -4,7 +4,7 @@
 use crate::facts::source_name;
 use crate::number::plain;
 use crate::screen::{Screen, Style};
-use idlewave_run::findings::{Estimate, Findings, JitterCore, JitterFindings};
+use idlewave_run::findings::{Estimate, Findings, JitterCore, JitterFindings, SourceFinding};
 use idlewave_units::show::{self, count, efficiency, percent};
 use idlewave_units::{counted, grouped, named};
 
@@ -20,40 +20,59 @@ const CULPRITS: usize = 3;
 pub(super) fn jitter(screen: &mut Screen, findings: &Findings) {
     let own = |j: &&JitterFindings| !findings.lockstep.iter().any(|l| l.phase == j.phase);
     for found in findings.jitter.iter().filter(own).take(SHOWN) {
-        let heading = format!(
-            "JITTER OF {}, {}, {} {}",
-            plain(&found.name),
-            ranks_of(found.ranks),
-            count(found.steps),
-            named(found.steps, "step")
-        );
-        screen.line(Style::Heading, &heading);
-        for sentence in sentences(findings, found) {
-            screen.wrap(Style::Plain, "  ", &sentence);
-        }
-        let rows: Vec<Vec<String>> = found
-            .scale
-            .iter()
-            .map(|s| {
-                let share = |e: Option<f64>| e.map_or("-".to_owned(), efficiency);
-                let beyond = s.extrapolated.as_ref();
-                vec![
-                    grouped(s.ranks),
-                    share(s.gaussian),
-                    share(s.measured),
-                    beyond.map_or("-".to_owned(), with_interval),
-                ]
-            })
-            .collect();
-        let extrapolated = format!(
-            "extrapolated from {} durations",
-            count(u64::from(found.ranks) * found.steps)
-        );
-        let columns = ["efficiency at", "Gaussian", "as measured", &extrapolated];
-        screen.table(&columns, &rows);
-        for sentence in not_extrapolated(found) {
-            screen.wrap(Style::Plain, "  ", &sentence);
-        }
+        block(screen, &findings.sources, found);
+    }
+}
+
+/// Renders findings on computations that all ranks repeat, whose culprits are rows of `sources`; no
+/// line is wider than `width` columns.
+pub fn render_jitter(
+    jitter: &[JitterFindings],
+    sources: &[SourceFinding],
+    width: usize,
+    color: bool,
+) -> String {
+    let mut screen = Screen::new(width, color);
+    for found in jitter {
+        block(&mut screen, sources, found);
+    }
+    screen.into_text()
+}
+
+fn block(screen: &mut Screen, sources: &[SourceFinding], found: &JitterFindings) {
+    let heading = format!(
+        "JITTER OF {}, {}, {} {}",
+        plain(&found.name),
+        ranks_of(found.ranks),
+        count(found.steps),
+        named(found.steps, "step")
+    );
+    screen.line(Style::Heading, &heading);
+    for sentence in sentences(sources, found) {
+        screen.wrap(Style::Plain, "  ", &sentence);
+    }
+    let rows: Vec<Vec<String>> = found
+        .scale
+        .iter()
+        .map(|s| {
+            let share = |e: Option<f64>| e.map_or("-".to_owned(), efficiency);
+            let beyond = s.extrapolated.as_ref();
+            vec![
+                grouped(s.ranks),
+                share(s.gaussian),
+                share(s.measured),
+                beyond.map_or("-".to_owned(), with_interval),
+            ]
+        })
+        .collect();
+    let extrapolated = format!(
+        "extrapolated from {} durations",
+        count(u64::from(found.ranks) * found.steps)
+    );
+    let columns = ["efficiency at", "Gaussian", "as measured", &extrapolated];
+    screen.table(&columns, &rows);
+    for sentence in not_extrapolated(found) {
+        screen.wrap(Style::Plain, "  ", &sentence);
     }
 }
 
@@ -93,11 +112,11 @@ fn ranks_of(n: u32) -> String {
 }
 
 /// What to say, most important first.
-pub(crate) fn sentences(findings: &Findings, found: &JitterFindings) -> Vec<String> {
+pub(crate) fn sentences(sources: &[SourceFinding], found: &JitterFindings) -> Vec<String> {
     let mut out = vec![cost(found)];
     out.extend(found.core.as_ref().map(shape));
     out.push(slowest(found));
-    out.extend(culprits(findings, found));
+    out.extend(culprits(sources, found));
     out.extend(found.tail_shape.as_ref().and_then(heavy));
     out.push(who(found));
     out
@@ -174,13 +193,13 @@ fn heavy(shape: &Estimate) -> Option<String> {
     })
 }
 
-fn culprits(findings: &Findings, found: &JitterFindings) -> Option<String> {
+fn culprits(sources: &[SourceFinding], found: &JitterFindings) -> Option<String> {
     let named: Vec<String> = found
         .culprits
         .iter()
         .take(CULPRITS)
         .filter_map(|c| {
-            let source = findings.sources.get(c.source as usize)?;
+            let source = sources.get(c.source as usize)?;
             let name = source_name(source.kind, &source.name);
             Some(format!(
                 "{} {} (most of {} {})",

@@ -11,12 +11,13 @@ mod mpi;
 mod pieces;
 mod processes;
 mod syscalls;
-mod versus;
 mod wakeups;
+
+pub(crate) use pieces::dash;
 
 use crate::screen::{Screen, Style};
 use crate::text::machine::alarms;
-use idlewave_explain::views::{Filter, Versus, View};
+use idlewave_explain::views::{Filter, View};
 use idlewave_run::{Manifest, TraceMode};
 use idlewave_units::counted;
 
@@ -52,18 +53,6 @@ pub fn render_view(
     }
     not_traced(&mut screen, manifest);
     lost(&mut screen, manifest);
-    screen.into_text()
-}
-
-/// Renders the comparison of two runs, given with their names, in the same way.
-pub fn render_versus(
-    runs: [(&str, &Manifest); 2],
-    found: &Versus,
-    width: usize,
-    color: bool,
-) -> String {
-    let mut screen = Screen::new(width, color);
-    versus::versus(&mut screen, runs, found);
     screen.into_text()
 }
 

@@ -37,7 +37,7 @@ pub(super) fn program(thread: &Thread) -> String {
 }
 
 /// A dash for what is not known.
-pub(super) fn dash() -> String {
+pub(crate) fn dash() -> String {
     "-".to_owned()
 }
 

@@ -2,6 +2,7 @@
 
 mod cpus;
 mod shared;
+mod step;
 
 use crate::exit::Failure;
 use crate::json::Begun;
@@ -20,6 +21,7 @@ use idlewave_session::Stop;
 use idlewave_units::Nanos;
 use shared::{OutputArgs, command, failure};
 use std::path::PathBuf;
+use step::StepsArgs;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -37,7 +39,8 @@ Examples:
   idlewave measure detour --duration 1min -o detours
   idlewave measure fwq --work 100000 --runs 100000
   idlewave measure warmup
-  idlewave measure load-sweep -o sweep")]
+  idlewave measure load-sweep -o sweep
+  idlewave measure step docs/examples/smt-off.csv docs/examples/smt-on.csv")]
 pub struct MeasureArgs {
     #[command(subcommand)]
     what: Measurement,
@@ -57,6 +60,9 @@ enum Measurement {
     WarmUp(WarmUpArgs),
     /// Detours, and how long the same work takes, with one busy CPU, two, and so on to all
     LoadSweep(LoadSweepArgs),
+    /// How much a computation that every rank of a program repeats varies, and what waiting for the
+    /// slowest costs: from its times in a file, or from a run; two are compared
+    Step(StepsArgs),
 }
 
 /// What ranks measure together.
@@ -377,6 +383,7 @@ pub fn run_measure(args: MeasureArgs, stop: &Stop) -> Result<(), Failure> {
         Measurement::Fwq(args) => args.run(stop),
         Measurement::WarmUp(args) => args.run(stop),
         Measurement::LoadSweep(args) => args.run(stop),
+        Measurement::Step(args) => args.run(stop),
     }
 }
 

@@ -9,6 +9,7 @@ use idlewave_stats::quantiles::{median, quantile};
 use idlewave_stats::random::SplitMix;
 use idlewave_stats::special::ln_gamma;
 use idlewave_stats::step_times::StepTimes;
+use idlewave_stats::two_samples::difference;
 use idlewave_stats::{blocks, core_tail, periodicity, rates};
 use std::cell::Cell;
 use std::f64::consts::{LN_2, TAU};
@@ -270,6 +271,42 @@ pub const CASES: &[Case] = &[
         one_in: 10,
     },
     Case {
+        data: "20 and 20 blocks, Gaussian, one deviation apart",
+        intervals: DIFFERENCE,
+        // P(B > A) is that of a standard normal below 1 / sqrt(2).
+        holds: |draws| differ(draws, [20, 20], Draws::normal, 1.0, 0.760_249_9),
+        one_in: 1,
+    },
+    Case {
+        data: "20 and 60 blocks, Gaussian, alike",
+        intervals: DIFFERENCE,
+        holds: |draws| differ(draws, [20, 60], Draws::normal, 0.0, 0.5),
+        one_in: 1,
+    },
+    Case {
+        data: "20 and 20 blocks, exponential, one deviation apart",
+        intervals: DIFFERENCE,
+        // 1 - exp(-1) / 2.
+        holds: |draws| differ(draws, [20, 20], Draws::exponential, 1.0, 0.816_060_3),
+        one_in: 1,
+    },
+    Case {
+        data: "100 and 100 blocks, exponential, one deviation apart",
+        intervals: DIFFERENCE,
+        holds: |draws| differ(draws, [100, 100], Draws::exponential, 1.0, 0.816_060_3),
+        one_in: 1,
+    },
+    Case {
+        data: "20 and 20 blocks, whole numbers of 3 events expected",
+        // Equal values: the ends of the shift are whole numbers, as is the shift.
+        intervals: &[between("shift", 0.98, 1.0), nominal("superiority")],
+        holds: |draws| {
+            let number = |draws: &mut Draws| f64::from(events(draws, 3.0));
+            differ(draws, [20, 20], number, 0.0, 0.5)
+        },
+        one_in: 1,
+    },
+    Case {
         data: "a comb of 120 events among 24 others",
         intervals: &[nominal("period")],
         holds: |draws| {
@@ -297,6 +334,9 @@ pub const CASES: &[Case] = &[
         one_in: 1,
     },
 ];
+
+/// Two samples.
+const DIFFERENCE: &[Interval] = &[nominal("shift"), nominal("superiority")];
 
 /// Expected maxima beyond the values.
 const MAXIMA: &[Interval] = &[
@@ -327,14 +367,38 @@ fn exponentials(draws: &mut Draws, n: usize) -> Vec<u64> {
     draws.whole(n, |draws| SCALE * draws.exponential())
 }
 
-fn poisson(draws: &mut Draws, rate: f64) -> bool {
+/// Number of events in a second.
+fn events(draws: &mut Draws, rate: f64) -> u32 {
     let mut count = 0;
     let mut time = draws.exponential() / rate;
     while time < 1.0 {
         count += 1;
         time += draws.exponential() / rate;
     }
-    holds(&rates::poisson(count, 1.0), rate)
+    count
+}
+
+fn poisson(draws: &mut Draws, rate: f64) -> bool {
+    let count = events(draws, rate);
+    holds(&rates::poisson(u64::from(count), 1.0), rate)
+}
+
+/// Shift and superiority of the second of two samples, whose law is that of the first moved by
+/// `shift`.
+fn differ(
+    draws: &mut Draws,
+    [n, m]: [usize; 2],
+    law: impl Fn(&mut Draws) -> f64,
+    shift: f64,
+    superiority: f64,
+) -> Vec<bool> {
+    let a: Vec<f64> = (0..n).map(|_| law(draws)).collect();
+    let b: Vec<f64> = (0..m).map(|_| law(draws) + shift).collect();
+    let found = difference(&a, &b).expect("enough values");
+    vec![
+        holds(&found.shift, shift),
+        holds(&found.superiority, superiority),
+    ]
 }
 
 fn block_mean(values: &[f64], truth: f64) -> bool {

@@ -1,45 +1,29 @@
-//! Two runs compared: which sources appeared, grew, shrank and vanished.
+//! Which sources appeared, grew, shrank and vanished between two runs.
 //!
 //! Definition: for every source, strikes per second of CPU time watched and share of that time
 //! stolen, from the noise profiles of both runs. The rates differ significantly if, given all
 //! strikes of both runs, their division between the runs is improbable for the times watched (exact
 //! conditional test of two Poisson rates). The shares differ significantly if their difference is
 //! improbable for sums of independent lengths (normal approximation, variance of a share: sum of
-//! the squared lengths over the squared time). Both tests of all sources together are wrong in 5 %
-//! of comparisons (Bonferroni).
+//! the squared lengths over the squared time). Of the two tests of a source the smaller probability
+//! counts, doubled.
 //!
 //! Assumptions: independent strikes at a constant rate. Bias: strikes in bursts look more different
 //! than they are, periodic ones less.
 //!
 //! Reference: Przyborowski and Wilenski, Biometrika 31 (1940) 313.
 
+use super::fairness::is_traced;
 use idlewave_run::findings::{Estimate, Findings};
-use idlewave_run::{Manifest, NodeSheet, NoiseSource, SourceKind, TraceMode};
+use idlewave_run::{Manifest, NoiseSource, SourceKind};
 use idlewave_stats::distributions::{binomial_cdf, binomial_upper_tail, normal_cdf};
 use idlewave_stats::rates;
 use serde::Serialize;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Chance of at least one wrong verdict in a comparison without any difference.
-const ERROR: f64 = 0.05;
 /// Quantile of the normal distribution for 95 %.
 const Z: f64 = 1.959_964;
-
-/// Two runs compared.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Versus {
-    /// Why the sources cannot be compared; `None` if they can.
-    pub not_comparable: Option<String>,
-    /// The sources, significant changes first, most time gained or lost first.
-    pub sources: Vec<SourceChange>,
-    /// Lockstep runs that both runs have.
-    pub lockstep: Vec<LockstepChange>,
-    /// Lockstep runs that only one of them has, by name and number of ranks.
-    pub only_one: Vec<String>,
-    /// A test is significant below this probability.
-    pub significant_below: f64,
-}
 
 /// A source in two runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -49,7 +33,7 @@ pub struct SourceChange {
     /// Name.
     pub name: String,
     /// What happened to it from the first run to the second.
-    pub verdict: Verdict,
+    pub verdict: SourceVerdict,
     /// In the first run.
     pub a: Measured,
     /// In the second run.
@@ -58,6 +42,35 @@ pub struct SourceChange {
     pub rate_p: f64,
     /// Probability of shares this different if there is no difference.
     pub share_p: f64,
+    /// Probability of either, adjusted for the number of comparisons.
+    pub p_adjusted: f64,
+}
+
+impl SourceChange {
+    /// Probability of rates or shares this different if there is no difference.
+    pub(super) fn p(&self) -> f64 {
+        (2.0 * self.rate_p.min(self.share_p)).min(1.0)
+    }
+
+    /// Whether the rates differ more clearly than the shares.
+    pub(super) fn decided_by_rate(&self) -> bool {
+        self.rate_p < self.share_p
+    }
+
+    pub(super) fn judge(&mut self, p_adjusted: f64, error: f64) {
+        self.p_adjusted = p_adjusted;
+        let more = match self.decided_by_rate() {
+            true => self.b.rate.value > self.a.rate.value,
+            false => self.b.stolen.value > self.a.stolen.value,
+        };
+        self.verdict = match (p_adjusted < error, [self.a.rate.n, self.b.rate.n], more) {
+            (false, ..) => SourceVerdict::NotSignificant,
+            (true, [0, _], _) => SourceVerdict::Appeared,
+            (true, [_, 0], _) => SourceVerdict::Vanished,
+            (true, _, true) => SourceVerdict::Grew,
+            (true, _, false) => SourceVerdict::Shrank,
+        };
+    }
 }
 
 /// A source in one run.
@@ -72,7 +85,7 @@ pub struct Measured {
 /// What happened to a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum SourceVerdict {
     /// Only the second run has it, significantly.
     Appeared,
     /// It steals or strikes significantly more.
@@ -85,33 +98,26 @@ pub enum Verdict {
     NotSignificant,
 }
 
-/// A lockstep run in two runs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LockstepChange {
-    /// How its ranks wait.
-    pub name: String,
-    /// Ranks.
-    pub ranks: u32,
-    /// Slow-down in the first run.
-    pub a: Estimate,
-    /// Slow-down in the second run.
-    pub b: Estimate,
-    /// Whether the intervals do not overlap.
-    pub significant: bool,
+impl SourceVerdict {
+    /// Whether the difference is significant.
+    pub fn differs(self) -> bool {
+        self != SourceVerdict::NotSignificant
+    }
 }
 
-/// Compares two runs by their findings. A run whose kernel was not traced on all nodes names no
-/// causes, so its sources are not compared with those of a traced run.
-pub fn versus(runs: [(&Manifest, &Findings); 2]) -> Versus {
+/// Compares the sources of two runs by their findings. A run whose kernel was not traced on all
+/// nodes names no causes, so its sources are not compared with those of a traced run: the error says
+/// why.
+pub fn compare(runs: [(&Manifest, &Findings); 2]) -> Result<Vec<SourceChange>, String> {
     let [(_, a), (_, b)] = runs;
     let [traced_a, traced_b] = runs.map(|(manifest, _)| is_traced(manifest));
-    let not_comparable = (traced_a != traced_b).then(|| {
+    if traced_a != traced_b {
         let which = if traced_a { "A" } else { "B" };
-        format!(
+        return Err(format!(
             "the sources cannot be compared: the kernel was traced in {which} only, so the other run \
              names no causes. Record both in the same way."
-        )
-    });
+        ));
+    }
     let of = |findings: &Findings| -> BTreeMap<(SourceKind, String), NoiseSource> {
         let sources = findings.profile.sources.iter();
         sources
@@ -124,64 +130,21 @@ pub fn versus(runs: [(&Manifest, &Findings); 2]) -> Versus {
         all.fold(0.0, f64::max)
     };
     let times = [watched(&in_a), watched(&in_b)];
-    let mut keys: Vec<&(SourceKind, String)> = in_a.keys().chain(in_b.keys()).collect();
-    if not_comparable.is_some() {
-        keys.clear();
+    if let [true, false] | [false, true] = [in_a.is_empty(), in_b.is_empty()] {
+        let which = if in_a.is_empty() { "A" } else { "B" };
+        return Err(format!(
+            "the sources cannot be compared: {which} watched no ranks or CPUs, or saw none"
+        ));
     }
-    keys.sort_unstable();
-    keys.dedup();
-    let limit = ERROR / (2 * keys.len().max(1)) as f64;
-    let mut sources: Vec<SourceChange> = keys
+    let keys: BTreeSet<&(SourceKind, String)> = in_a.keys().chain(in_b.keys()).collect();
+    let changes = keys
         .into_iter()
-        .map(|key| change(key, [in_a.get(key), in_b.get(key)], times, limit))
-        .collect();
-    sources.sort_by(order);
-    let mut lockstep = Vec::new();
-    let mut only_one = Vec::new();
-    let label = |name: &str, ranks: u32| format!("{name}, {ranks} ranks");
-    for mine in &a.lockstep {
-        let same = |other: &&_| is_same(mine, other);
-        match b.lockstep.iter().find(same) {
-            Some(other) => lockstep.push(LockstepChange {
-                name: mine.name.clone(),
-                ranks: mine.ranks,
-                significant: mine.slowdown.high < other.slowdown.low
-                    || other.slowdown.high < mine.slowdown.low,
-                a: mine.slowdown.clone(),
-                b: other.slowdown.clone(),
-            }),
-            None => only_one.push(label(&mine.name, mine.ranks)),
-        }
-    }
-    for other in &b.lockstep {
-        if !a.lockstep.iter().any(|mine| is_same(mine, other)) {
-            only_one.push(label(&other.name, other.ranks));
-        }
-    }
-    Versus {
-        not_comparable,
-        sources,
-        lockstep,
-        only_one,
-        significant_below: limit,
-    }
+        .map(|key| change(key, [in_a.get(key), in_b.get(key)], times));
+    Ok(changes.collect())
 }
 
-/// Whether the run names what took its CPUs.
-fn is_traced(manifest: &Manifest) -> bool {
-    let traced = |n: &NodeSheet| n.trace.mode == TraceMode::Tracefs;
-    manifest.simulated.is_some() || manifest.nodes.iter().all(traced)
-}
-
-fn is_same(
-    a: &idlewave_run::findings::LockstepFindings,
-    b: &idlewave_run::findings::LockstepFindings,
-) -> bool {
-    (&a.name, a.ranks) == (&b.name, b.ranks)
-}
-
-fn order(a: &SourceChange, b: &SourceChange) -> Ordering {
-    let chance = |c: &SourceChange| c.verdict == Verdict::NotSignificant;
+pub(super) fn order(a: &SourceChange, b: &SourceChange) -> Ordering {
+    let chance = |c: &SourceChange| !c.verdict.differs();
     let by = |c: &SourceChange| (c.b.stolen.value - c.a.stolen.value).abs();
     chance(a)
         .cmp(&chance(b))
@@ -193,7 +156,6 @@ fn change(
     (kind, name): &(SourceKind, String),
     found: [Option<&NoiseSource>; 2],
     watched: [f64; 2],
-    limit: f64,
 ) -> SourceChange {
     let times = [0, 1].map(|i| found[i].map_or(watched[i], |s| s.watched.as_f64() / 1e9));
     let counts = found.map(|s| s.map_or(0, |s| s.events));
@@ -201,22 +163,11 @@ fn change(
     let stolen = [0, 1].map(|i| stolen(counts[i], sums[i], times[i]));
     let rate_p = rates_differ(counts, times);
     let share_p = shares_differ(sums, times);
-    let more = match rate_p < share_p {
-        true => counts[1] as f64 * times[0] > counts[0] as f64 * times[1],
-        false => stolen[1].value > stolen[0].value,
-    };
-    let verdict = match (rate_p.min(share_p) < limit, counts, more) {
-        (false, ..) => Verdict::NotSignificant,
-        (true, [0, _], _) => Verdict::Appeared,
-        (true, [_, 0], _) => Verdict::Vanished,
-        (true, _, true) => Verdict::Grew,
-        (true, _, false) => Verdict::Shrank,
-    };
     let [stolen_a, stolen_b] = stolen;
     SourceChange {
         kind: *kind,
         name: name.clone(),
-        verdict,
+        verdict: SourceVerdict::NotSignificant,
         a: Measured {
             rate: rates::poisson(counts[0], times[0]),
             stolen: stolen_a,
@@ -227,6 +178,7 @@ fn change(
         },
         rate_p,
         share_p,
+        p_adjusted: 1.0,
     }
 }
 
@@ -299,9 +251,11 @@ mod tests {
         }
     }
 
-    fn verdict(a: Option<NoiseSource>, b: Option<NoiseSource>) -> Verdict {
+    fn verdict(a: Option<NoiseSource>, b: Option<NoiseSource>) -> SourceVerdict {
         let key = (SourceKind::Task, "daemon".to_owned());
-        change(&key, [a.as_ref(), b.as_ref()], [10.0, 10.0], 0.025).verdict
+        let mut change = change(&key, [a.as_ref(), b.as_ref()], [10.0, 10.0]);
+        change.judge(change.p(), 0.05);
+        change.verdict
     }
 
     #[test]
@@ -317,27 +271,20 @@ mod tests {
     #[test]
     fn every_verdict_has_its_case() {
         let at = |events, length| Some(source(events, length));
-        assert_eq!(verdict(None, at(3, 10)), Verdict::NotSignificant);
-        assert_eq!(verdict(None, at(30, 10)), Verdict::Appeared);
-        assert_eq!(verdict(at(30, 10), None), Verdict::Vanished);
+        assert_eq!(verdict(None, at(3, 10)), SourceVerdict::NotSignificant);
+        assert_eq!(verdict(None, at(30, 10)), SourceVerdict::Appeared);
+        assert_eq!(verdict(at(30, 10), None), SourceVerdict::Vanished);
         assert_eq!(
             verdict(at(100, 1000), at(110, 1000)),
-            Verdict::NotSignificant
+            SourceVerdict::NotSignificant
         );
-        assert_eq!(verdict(at(100, 1000), at(300, 1000)), Verdict::Grew);
+        assert_eq!(verdict(at(100, 1000), at(300, 1000)), SourceVerdict::Grew);
         // As often, but ten times as long.
-        assert_eq!(verdict(at(100, 1000), at(100, 10_000)), Verdict::Grew);
-        assert_eq!(verdict(at(100, 10_000), at(100, 1000)), Verdict::Shrank);
-    }
-
-    #[test]
-    fn a_run_without_kernel_trace_names_nothing_to_compare() {
-        use idlewave_run::testing::empty_manifest;
-        let traced = empty_manifest();
-        let mut blind = empty_manifest();
-        blind.nodes[0].trace.mode = TraceMode::PerfSwitch;
-        assert!(is_traced(&traced));
-        assert!(!is_traced(&blind));
+        assert_eq!(verdict(at(100, 1000), at(100, 10_000)), SourceVerdict::Grew);
+        assert_eq!(
+            verdict(at(100, 10_000), at(100, 1000)),
+            SourceVerdict::Shrank
+        );
     }
 
     #[test]

@@ -1,0 +1,234 @@
+//! Detours and fixed work of the CPUs of two runs.
+
+use super::blocks;
+use super::comparison::{Comparison, Explained};
+use super::row::{Quantity, Subject};
+use crate::ExplainError;
+use crate::cpu_noise::{Series, fixed_work};
+use idlewave_run::tables::Detours;
+use idlewave_run::{DetourLoop, PhaseKind, RunReader};
+use idlewave_units::{Cpu, CpuSet, Nanos};
+use std::collections::BTreeMap;
+
+/// Per CPU: the values of a quantity, one per block.
+type Values = BTreeMap<Cpu, Vec<f64>>;
+
+pub fn compare(runs: [Explained<'_>; 2], found: &mut Comparison) -> Result<(), ExplainError> {
+    detours(runs.map(|(run, _)| run), found)?;
+    work(runs, found)
+}
+
+/// Compares a quantity of all CPUs together and of every CPU that both runs have.
+fn add(found: &mut Comparison, quantity: Quantity, [a, b]: &[Values; 2]) {
+    if a.len().max(b.len()) > 1 {
+        found.add(&Subject::AllCpus, quantity, [a, b].map(mean));
+    }
+    for (&cpu, of_a) in a {
+        if let Some(of_b) = b.get(&cpu) {
+            let both = [of_a.clone(), of_b.clone()];
+            found.add(&Subject::Cpu { cpu }, quantity, both);
+        }
+    }
+}
+
+/// The mean of all CPUs, block by block.
+fn mean(values: &Values) -> Vec<f64> {
+    let blocks = values.values().map(Vec::len).min().unwrap_or(0);
+    let of = |block: usize| values.values().map(|v| v[block]).sum::<f64>() / values.len() as f64;
+    (0..blocks).map(of).collect()
+}
+
+/// Says which CPUs only one of the runs measured.
+fn only_one<T>(found: &mut Comparison, what: &str, both: &[BTreeMap<Cpu, T>; 2]) {
+    for (letter, here, there) in [("A", &both[0], &both[1]), ("B", &both[1], &both[0])] {
+        let alone: CpuSet = here
+            .keys()
+            .copied()
+            .filter(|c| !there.contains_key(c))
+            .collect();
+        if !alone.is_empty() {
+            found
+                .only_one
+                .push(format!("{what} of CPUs {alone} ({letter})"));
+        }
+    }
+}
+
+/// The loops of the last phase of every CPU, and its threshold.
+fn loops(run: &RunReader) -> BTreeMap<Cpu, (u32, &DetourLoop, Nanos)> {
+    let mut all = BTreeMap::new();
+    for (index, phase) in run.manifest().phases.iter().enumerate() {
+        if let PhaseKind::Detour {
+            threshold, loops, ..
+        } = &phase.kind
+        {
+            let of_phase = loops.iter().map(|l| (l.cpu, (index as u32, l, *threshold)));
+            all.extend(of_phase);
+        }
+    }
+    all
+}
+
+fn detours(runs: [&RunReader; 2], found: &mut Comparison) -> Result<(), ExplainError> {
+    let mut both = runs.map(loops);
+    only_one(found, "detours", &both);
+    let dropped: CpuSet = both
+        .iter()
+        .flat_map(BTreeMap::values)
+        .filter(|l| l.1.not_kept > 0)
+        .map(|l| l.1.cpu)
+        .collect();
+    if !dropped.is_empty() {
+        found.not_compared.push(format!(
+            "detours of CPUs {dropped}: one of the runs did not keep all of them, for lack of memory"
+        ));
+    }
+    for loops in &mut both {
+        loops.retain(|cpu, _| !dropped.contains(*cpu));
+    }
+    if both.iter().any(BTreeMap::is_empty) {
+        return Ok(());
+    }
+    let all = || both.iter().flat_map(|loops| loops.values());
+    // Shorter ones would be detours in one of the runs only.
+    let threshold = all().map(|l| l.2).max().unwrap_or(Nanos::ZERO);
+    let size = blocks::size(all().map(|l| l.1.end_ns.saturating_sub(l.1.begin_ns)));
+    let [a, b] = [0, 1].map(|i| block_sums(runs[i], &both[i], threshold, size));
+    let (a, b) = (a?, b?);
+    let of = |values: &BTreeMap<Cpu, Vec<(f64, f64)>>, part: fn(&(f64, f64)) -> f64, over: f64| {
+        let values = values.iter();
+        let scaled = values.map(|(&cpu, v)| (cpu, v.iter().map(|x| part(x) / over).collect()));
+        scaled.collect::<Values>()
+    };
+    let lengths = [&a, &b].map(|v| of(v, |x| x.0, size as f64));
+    add(found, Quantity::Stolen, &lengths);
+    let counts = [&a, &b].map(|v| of(v, |x| x.1, size as f64 / 1e9));
+    add(found, Quantity::DetourRate, &counts);
+    Ok(())
+}
+
+/// Sum of the lengths and number of the detours in every block of every CPU.
+fn block_sums(
+    run: &RunReader,
+    loops: &BTreeMap<Cpu, (u32, &DetourLoop, Nanos)>,
+    threshold: Nanos,
+    size: u64,
+) -> Result<BTreeMap<Cpu, Vec<(f64, f64)>>, ExplainError> {
+    let span = |l: &DetourLoop| l.end_ns.saturating_sub(l.begin_ns);
+    let mut sums: BTreeMap<Cpu, Vec<(f64, f64)>> = loops
+        .iter()
+        .map(|(&cpu, l)| (cpu, vec![(0.0, 0.0); (span(l.1) / size) as usize]))
+        .collect();
+    run.for_each::<Detours>(|d| {
+        let of_loop = loops.get(&d.cpu).filter(|l| l.0 == d.phase);
+        let Some((_, sheet, _)) = of_loop.filter(|_| d.length >= threshold) else {
+            return;
+        };
+        let block = d.begin_ns.saturating_sub(sheet.begin_ns) / size;
+        if let Some(sum) = sums.get_mut(&d.cpu).and_then(|s| s.get_mut(block as usize)) {
+            sum.0 += d.length.as_f64();
+            sum.1 += 1.0;
+        }
+    })?;
+    for (cpu, sums) in &mut sums {
+        let chosen = blocks::of(span(loops[cpu].1), size);
+        *sums = chosen
+            .filter_map(|b| sums.get((b.start / size) as usize).copied())
+            .collect();
+    }
+    Ok(sums)
+}
+
+/// Quanta of one CPU: their number of steps, undisturbed duration in nanoseconds, and series.
+struct Quanta {
+    steps: u64,
+    reference: f64,
+    series: Series,
+}
+
+impl Quanta {
+    fn begin(&self) -> u64 {
+        let first = self.series.ends.first().zip(self.series.durations.first());
+        first.map_or(0, |(end, duration)| end.saturating_sub(*duration))
+    }
+
+    fn span(&self) -> u64 {
+        let last = self.series.ends.last().copied().unwrap_or(0);
+        last.saturating_sub(self.begin())
+    }
+
+    /// Mean duration of the quanta that end in each block; blocks without any are left out.
+    fn means(&self, size: u64) -> Vec<f64> {
+        let (begin, ends) = (self.begin(), &self.series.ends);
+        let place = |at: u64| ends.partition_point(|&end| end - begin < at);
+        let mean = |block: std::ops::Range<u64>| {
+            let of_block = &self.series.durations[place(block.start)..place(block.end)];
+            let sum: u64 = of_block.iter().sum();
+            (!of_block.is_empty()).then(|| sum as f64 / of_block.len() as f64)
+        };
+        blocks::of(self.span(), size).filter_map(mean).collect()
+    }
+}
+
+/// The quanta of every CPU, of its last phase.
+fn quanta((run, findings): Explained<'_>) -> Result<BTreeMap<Cpu, Quanta>, ExplainError> {
+    let mut of_phases = fixed_work(run)?;
+    let mut all = BTreeMap::new();
+    for (index, phase) in run.manifest().phases.iter().enumerate() {
+        let PhaseKind::FixedWork { work_steps } = phase.kind else {
+            continue;
+        };
+        for (cpu, series) in of_phases.remove(&(index as u32)).unwrap_or_default() {
+            let noise = findings.cpus.iter().find(|noise| noise.cpu == cpu);
+            let work = noise.and_then(|noise| noise.fixed_work.as_ref());
+            if let Some(work) = work {
+                let quanta = Quanta {
+                    steps: work_steps,
+                    reference: work.reference.as_f64().max(1.0),
+                    series,
+                };
+                all.insert(cpu, quanta);
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn work(runs: [Explained<'_>; 2], found: &mut Comparison) -> Result<(), ExplainError> {
+    let [a, b] = runs.map(quanta);
+    let both = [a?, b?];
+    only_one(found, "fixed work", &both);
+    if both.iter().any(BTreeMap::is_empty) {
+        return Ok(());
+    }
+    let all = || both.iter().flat_map(|quanta| quanta.values());
+    let size = blocks::size(all().map(Quanta::span));
+    let means = both.each_ref().map(|quanta| -> Values {
+        quanta
+            .iter()
+            .map(|(&cpu, q)| (cpu, q.means(size)))
+            .collect()
+    });
+    let mut steps = all().map(|q| q.steps);
+    let first = steps.next().unwrap_or(0);
+    match steps.find(|&steps| steps != first) {
+        None => add(found, Quantity::QuantumTime, &means),
+        Some(other) => found.not_compared.push(format!(
+            "times of a quantum: one has {first} steps of work, another {other}, so only their \
+             slow-down is compared (for times, measure both with one number of steps, as in \
+             --work {first})"
+        )),
+    }
+    let slowdowns = [0, 1].map(|i| -> Values {
+        let relative = |cpu: &Cpu, mean: f64| mean / both[i][cpu].reference - 1.0;
+        let of = |(cpu, means): (&Cpu, &Vec<f64>)| {
+            (
+                *cpu,
+                means.iter().map(|&mean| relative(cpu, mean)).collect(),
+            )
+        };
+        means[i].iter().map(of).collect()
+    });
+    add(found, Quantity::QuantumSlowdown, &slowdowns);
+    Ok(())
+}
