@@ -5,7 +5,7 @@ use idlewave_run::findings::{
     CpuNoise, DetourFindings, Estimate, FixedWorkFindings, LengthClass, SpeedLevel,
 };
 use idlewave_run::tables::{Detours, Quanta};
-use idlewave_run::{DetourLoop, PhaseKind, RunReader};
+use idlewave_run::{DetourLoop, PhaseKind, RunReader, WorkKernel};
 use idlewave_stats::warm_up::{self, Start};
 use idlewave_stats::{blocks, histogram, levels, periodicity, quantiles, rates};
 use idlewave_units::{Cpu, Nanos};
@@ -52,11 +52,21 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
                         .detours = Some(detour_findings(sheet, *threshold, &detours));
                 }
             }
-            PhaseKind::FixedWork { work_steps } => {
+            &PhaseKind::FixedWork {
+                work_steps,
+                kernel,
+                array,
+            } => {
                 for (cpu, series) in work.remove(&index).unwrap_or_default() {
                     starts.entry(cpu).or_default().extend(series.start());
+                    let found = fixed_work_findings(&series.ends, &series.durations);
                     cpus.entry(cpu).or_insert_with(|| entry(cpu)).fixed_work =
-                        fixed_work_findings(*work_steps, &series.ends, &series.durations);
+                        found.map(|found| FixedWorkFindings {
+                            work_steps,
+                            kernel,
+                            array,
+                            ..found
+                        });
                 }
             }
             PhaseKind::Lockstep { .. }
@@ -169,11 +179,8 @@ pub(crate) fn stolen(sheet: &DetourLoop, detours: &[(u64, u64)], watched: Nanos)
     }
 }
 
-fn fixed_work_findings(
-    work_steps: u64,
-    ends: &[u64],
-    durations: &[u64],
-) -> Option<FixedWorkFindings> {
+/// What the same work shows, whatever it was.
+fn fixed_work_findings(ends: &[u64], durations: &[u64]) -> Option<FixedWorkFindings> {
     let mut sorted = durations.to_vec();
     sorted.sort_unstable();
     let (&min, &max) = (sorted.first()?, sorted.last()?);
@@ -202,7 +209,9 @@ fn fixed_work_findings(
         0.0
     };
     Some(FixedWorkFindings {
-        work_steps,
+        work_steps: 0,
+        kernel: WorkKernel::default(),
+        array: None,
         count: durations.len() as u64,
         reference: Nanos::from_nanos(reference),
         min: Nanos::from_nanos(min),

@@ -7,9 +7,9 @@ use idlewave_run::findings::{
     Advice, Curve, CurvePoint, Estimate, Findings, Gain, GainOf, LoadSweep, LockstepFindings,
     Prediction, Repeated, SourceFinding, Topology, WarmUp, WhatIf,
 };
-use idlewave_run::{Manifest, RunState, SourceKind};
+use idlewave_run::{Manifest, RunState, SourceKind, WorkKernel};
 use idlewave_units::show::{self, count, percent};
-use idlewave_units::{Cpu, Nanos};
+use idlewave_units::{Bytes, Cpu, Nanos};
 use idlewave_units::{counted, grouped, named};
 
 /// Rank counts that the tables show, if the prediction has them or ones near them.
@@ -43,6 +43,16 @@ pub(crate) fn worst_point(prediction: &Prediction) -> Option<(Topology, &CurvePo
                 .unwrap_or(std::cmp::Ordering::Equal)
         })
         .and_then(|c| Some((c.topology, c.points.last()?)))
+}
+
+/// "12,345 steps of integer"; the kind alone is said where it is not the usual.
+pub(crate) fn work(steps: u64, kernel: WorkKernel, array: Option<Bytes>) -> String {
+    let of = match (kernel, array) {
+        (WorkKernel::Fibonacci, _) => String::new(),
+        (_, None) => format!(" of {}", kernel.name()),
+        (_, Some(array)) => format!(" of {} ({array})", kernel.name()),
+    };
+    format!("{}{of}", counted(steps, "step"))
 }
 
 /// "iw-daemon (task)"; the class alone where the name adds nothing.

@@ -135,9 +135,11 @@ fn full(mut manifest: Manifest) -> Manifest {
         floor: Nanos::ZERO,
         loops: vec![detour],
     }));
-    manifest
-        .phases
-        .push(phase(PhaseKind::FixedWork { work_steps: 1 }));
+    manifest.phases.push(phase(PhaseKind::FixedWork {
+        work_steps: 1,
+        kernel: idlewave_run::WorkKernel::Stream,
+        array: Some(idlewave_units::Bytes::from_kib(64)),
+    }));
     manifest.phases.push(phase(PhaseKind::MolecularDynamics {
         particles_per_rank: 4_000,
         steps: 1,

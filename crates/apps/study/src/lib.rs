@@ -9,5 +9,5 @@ mod plan;
 mod record;
 mod size;
 
-pub use options::{CpuMeasurement, CpuOptions, StudyOptions, Work};
+pub use options::{CpuMeasurement, CpuOptions, Quantum, StudyOptions, Work};
 pub use record::{CpuAnalysis, measure_cpus, study};

@@ -1,6 +1,7 @@
 //! The options of a study, and of a single measurement of every CPU.
 
 use idlewave_pipeline::Effort;
+use idlewave_run::WorkKernel;
 use idlewave_session::SessionError;
 use idlewave_stats::warm_up;
 use idlewave_units::{Bytes, CpuSet, Nanos, ParseNanosError};
@@ -14,6 +15,8 @@ const DURATION: [Nanos; 2] = [Nanos::from_secs(2), Nanos::from_secs(3_600)];
 /// The minimum and maximum time of a quantum, and its steps.
 const QUANTUM: [Nanos; 2] = [Nanos::from_micros(1), Nanos::from_secs(1)];
 const STEPS: RangeInclusive<u64> = 1_000..=10_000_000_000;
+/// The smallest arrays.
+const LEAST_ARRAY: Bytes = Bytes::from_kib(4);
 /// Starts of a measurement of the warm-up, and the idleness before each.
 const STARTS: RangeInclusive<u32> = warm_up::STARTS_NEEDED as u32..=1_000;
 const REST: [Nanos; 2] = [Nanos::from_millis(10), Nanos::from_secs(600)];
@@ -72,10 +75,33 @@ impl Default for StudyOptions {
 /// How much work a quantum is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// As many Fibonacci steps as take this time at the CPU's best.
+    /// As many steps as take this time at the CPU's best.
     Time(Nanos),
-    /// This many Fibonacci steps: the same work on every machine.
+    /// This many steps: the same work on every machine.
     Steps(u64),
+}
+
+/// What a fixed quantum of work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quantum {
+    /// How much.
+    pub work: Work,
+    /// What a step does.
+    pub kernel: WorkKernel,
+    /// Size of the arrays of each CPU, for [`WorkKernel::Stream`] only; `None` for four times the
+    /// last-level cache.
+    pub array: Option<Bytes>,
+}
+
+impl From<Work> for Quantum {
+    /// The usual kernel.
+    fn from(work: Work) -> Self {
+        Self {
+            work,
+            kernel: WorkKernel::default(),
+            array: None,
+        }
+    }
 }
 
 impl FromStr for Work {
@@ -98,7 +124,7 @@ pub enum CpuMeasurement {
     /// How long the same work takes, again and again.
     FixedWork {
         /// The work.
-        work: Work,
+        quantum: Quantum,
         /// Quanta per CPU; `None` for as many as fit into the duration.
         runs: Option<u64>,
     },
@@ -106,7 +132,7 @@ pub enum CpuMeasurement {
     /// start.
     WarmUp {
         /// The work.
-        work: Work,
+        quantum: Quantum,
         /// Number of starts.
         starts: u32,
         /// Idleness before each.
@@ -116,8 +142,31 @@ pub enum CpuMeasurement {
     /// duration is that of each of the two on each number of CPUs.
     LoadSweep {
         /// The work.
-        work: Work,
+        quantum: Quantum,
     },
+}
+
+impl CpuMeasurement {
+    /// The work that is repeated, if any.
+    pub fn quantum(&self) -> Option<Quantum> {
+        match *self {
+            Self::Detours => None,
+            Self::FixedWork { quantum, .. }
+            | Self::WarmUp { quantum, .. }
+            | Self::LoadSweep { quantum } => Some(quantum),
+        }
+    }
+
+    /// The same with arrays of this size, if it has any.
+    pub(crate) fn with_array(mut self, array: Bytes) -> Self {
+        match &mut self {
+            Self::FixedWork { quantum, .. }
+            | Self::WarmUp { quantum, .. }
+            | Self::LoadSweep { quantum } => quantum.array = Some(array),
+            Self::Detours => {}
+        }
+        self
+    }
 }
 
 /// Options of a measurement of every CPU by itself.
@@ -155,16 +204,20 @@ impl CpuOptions {
         )?;
         match self.what {
             CpuMeasurement::Detours => {}
-            CpuMeasurement::LoadSweep { work } => work.check()?,
-            CpuMeasurement::FixedWork { work, runs } => {
-                work.check()?;
+            CpuMeasurement::LoadSweep { quantum } => quantum.check()?,
+            CpuMeasurement::FixedWork { quantum, runs } => {
+                quantum.check()?;
                 if runs == Some(0) {
                     let next = "give at least 1, as in --runs 100000".to_owned();
                     return refused("--runs 0".to_owned(), "there would be no result", next);
                 }
             }
-            CpuMeasurement::WarmUp { work, starts, rest } => {
-                work.check()?;
+            CpuMeasurement::WarmUp {
+                quantum,
+                starts,
+                rest,
+            } => {
+                quantum.check()?;
                 if !STARTS.contains(&starts) {
                     let reason = "not a number of starts that tells something";
                     let next = format!("give {} to {}", STARTS.start(), STARTS.end());
@@ -181,8 +234,27 @@ impl CpuOptions {
     }
 }
 
+impl Quantum {
+    fn check(self) -> Result<(), SessionError> {
+        self.work.check()?;
+        match self.array {
+            Some(array) if self.kernel != WorkKernel::Stream => refused(
+                format!("--array {array}"),
+                "only the stream works on arrays",
+                "omit it, or give --kernel stream".to_owned(),
+            ),
+            Some(array) if array < LEAST_ARRAY => refused(
+                format!("--array {array}"),
+                "too little to stream through",
+                format!("give at least {LEAST_ARRAY}"),
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Work {
-    /// Fibonacci steps of a quantum on CPUs of this speed.
+    /// Steps of a quantum on CPUs of this speed.
     pub(crate) fn steps(self, speed: Speed) -> u64 {
         match self {
             Self::Time(time) => speed.steps(time),

@@ -1,7 +1,7 @@
 //! What is measured: CPUs, ranks, parts, and how long each takes.
 
-use crate::{CpuMeasurement, CpuOptions, StudyOptions, Work};
-use idlewave_run::Coupling;
+use crate::{CpuMeasurement, CpuOptions, Quantum, StudyOptions, Work};
+use idlewave_run::{Coupling, WorkKernel};
 use idlewave_session::SessionError;
 use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, Rank};
 use idlewave_workloads::fibonacci::Speed;
@@ -23,8 +23,8 @@ pub enum Part {
     Detours,
     /// The fixed work quantum on every CPU.
     FixedWork {
-        /// Work of a quantum.
-        work: Work,
+        /// The work.
+        quantum: Quantum,
         /// Quanta per CPU, if they are not as many as fit into the duration.
         runs: Option<u64>,
     },
@@ -57,10 +57,10 @@ impl Piece {
     pub fn takes(&self, speed: Speed) -> Duration {
         match self.part {
             Part::FixedWork {
-                work,
+                quantum,
                 runs: Some(runs),
             } => {
-                let all = work.time(speed).get().saturating_mul(runs);
+                let all = quantum.work.time(speed).get().saturating_mul(runs);
                 self.duration.min(Duration::from_nanos(all))
             }
             _ => self.duration,
@@ -106,7 +106,7 @@ impl Plan {
             max_iterations: MOST_RECORDS / ranks as u64,
         };
         let work = Part::FixedWork {
-            work: Work::Time(quantum),
+            quantum: Work::Time(quantum).into(),
             runs: None,
         };
         Ok(Self {
@@ -131,20 +131,24 @@ impl Plan {
         let duration = options.duration.to_duration();
         let cpus = chosen(options.cpus.as_ref(), allowed)?;
         let all: Vec<Cpu> = cpus.iter().collect();
-        let fixed = |work, runs| Part::FixedWork { work, runs };
+        let fixed = |quantum, runs| Part::FixedWork { quantum, runs };
         let parts = match options.what {
             CpuMeasurement::Detours => vec![on(&all, Part::Detours, duration)],
-            CpuMeasurement::FixedWork { work, runs } => {
-                vec![on(&all, fixed(work, runs), duration)]
+            CpuMeasurement::FixedWork { quantum, runs } => {
+                vec![on(&all, fixed(quantum, runs), duration)]
             }
-            CpuMeasurement::WarmUp { work, starts, rest } => {
+            CpuMeasurement::WarmUp {
+                quantum,
+                starts,
+                rest,
+            } => {
                 let start = [
                     on(&all, Part::Rest, rest.to_duration()),
-                    on(&all, fixed(work, None), duration),
+                    on(&all, fixed(quantum, None), duration),
                 ];
                 vec![start; starts as usize].concat()
             }
-            CpuMeasurement::LoadSweep { work } => {
+            CpuMeasurement::LoadSweep { quantum } => {
                 if all.len() < 2 {
                     return Err(SessionError::Option {
                         option: format!("--cpus {cpus}"),
@@ -153,7 +157,8 @@ impl Plan {
                     });
                 }
                 let point = |busy: usize| {
-                    [Part::Detours, fixed(work, None)].map(|part| on(&all[..busy], part, duration))
+                    [Part::Detours, fixed(quantum, None)]
+                        .map(|part| on(&all[..busy], part, duration))
                 };
                 busy(all.len()).flat_map(point).collect()
             }
@@ -164,6 +169,17 @@ impl Plan {
             parts,
             max_size: options.max_size,
         })
+    }
+
+    /// The kernel whose speed decides how many steps take a time, and the size of its arrays: that of
+    /// the fixed work; of lockstep runs the usual.
+    pub fn kernel(&self) -> (WorkKernel, Option<Bytes>) {
+        let mut parts = self.parts.iter().map(|piece| piece.part);
+        let of = |part| match part {
+            Part::FixedWork { quantum, .. } => Some((quantum.kernel, quantum.array)),
+            Part::Detours | Part::Lockstep { .. } | Part::Rest => None,
+        };
+        parts.find_map(of).unwrap_or_default()
     }
 
     /// The time that all parts take on CPUs of this speed.
@@ -244,7 +260,7 @@ mod tests {
         assert_eq!(of(24), [1, 2, 3, 4, 5, 6, 7, 8, 16, 24]);
         let options = CpuOptions {
             what: CpuMeasurement::LoadSweep {
-                work: Work::Time(Nanos::from_micros(20)),
+                quantum: Work::Time(Nanos::from_micros(20)).into(),
             },
             output: None,
             duration: Nanos::from_secs(1),

@@ -5,13 +5,13 @@ mod phases;
 use crate::plan::Plan;
 use crate::size::Size;
 use crate::{CpuMeasurement, CpuOptions, StudyOptions};
-use idlewave_capture::host::{allowed_cpus, read_host};
+use idlewave_capture::host::{allowed_cpus, available_memory, read_host};
 use idlewave_capture::proc::ContaminationMeter;
 use idlewave_clock::{Calibration, Counter, Readings};
 use idlewave_pipeline::{Analysis, Effort, PipelineError, analyse_locked, write_report};
 use idlewave_run::{
     Contamination, Incomplete, Ledger, Manifest, NodeSheet, RankSheet, RunState, RunWriter,
-    SchemaVersion, TraceCost, TraceMode, TraceSheet,
+    SchemaVersion, TraceCost, TraceMode, TraceSheet, WorkKernel,
 };
 use idlewave_session::{
     KernelView, Lock, Progress, Recording, SessionError, Stop, Utc, check_machine, ended_after,
@@ -19,12 +19,16 @@ use idlewave_session::{
 };
 use idlewave_sys::files;
 use idlewave_units::{Bytes, CpuSet, NodeId};
+use idlewave_workloads::Kernel;
 use idlewave_workloads::fibonacci::Speed;
 use phases::Phases;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use tempfile::TempDir;
+
+/// The least size of arrays that count as memory where the caches are not known.
+const LEAST_MEMORY: Bytes = Bytes::from_kib(64 << 10);
 
 /// What is common to all measurements of this machine.
 struct Request<'a> {
@@ -99,7 +103,13 @@ pub fn measure_cpus(
     progress: &dyn Progress,
 ) -> Result<CpuAnalysis, PipelineError> {
     check_machine()?;
-    let plan = Plan::of_cpus(options, &allowed()?)?;
+    let allowed = allowed()?;
+    let what = sized(options, &allowed, Path::new("/"))?;
+    let options = &CpuOptions {
+        what,
+        ..options.clone()
+    };
+    let plan = Plan::of_cpus(options, &allowed)?;
     let (path, scratch) = match &options.output {
         Some(path) => (path.clone(), None),
         None => {
@@ -134,6 +144,33 @@ pub fn measure_cpus(
     })
 }
 
+/// The measurement with arrays of a known size, for which there is memory.
+fn sized(
+    options: &CpuOptions,
+    allowed: &CpuSet,
+    root: &Path,
+) -> Result<CpuMeasurement, SessionError> {
+    let what = options.what;
+    let Some(quantum) = what.quantum().filter(|q| q.kernel == WorkKernel::Stream) else {
+        return Ok(what);
+    };
+    let size = quantum.array.unwrap_or_else(|| {
+        let caches = read_host(root).caches;
+        let last = caches.iter().map(|cache| cache.size.get()).max();
+        Bytes::new((4 * last.unwrap_or(0)).max(LEAST_MEMORY.get()))
+    });
+    let cpus = options.cpus.as_ref().unwrap_or(allowed).len() as u64;
+    let all = Bytes::new(size.get().saturating_mul(cpus));
+    match available_memory(root).filter(|room| *room < all) {
+        None => Ok(what.with_array(size)),
+        Some(room) => Err(SessionError::Option {
+            option: "--kernel stream".to_owned(),
+            reason: format!("arrays of {size} on {cpus} CPUs do not fit into {room} of memory"),
+            next: "give a smaller --array, or fewer --cpus".to_owned(),
+        }),
+    }
+}
+
 fn allowed() -> Result<CpuSet, SessionError> {
     Ok(allowed_cpus()?)
 }
@@ -153,7 +190,8 @@ fn measured(
     let manifest = manifest(request, root, &calibration, readings);
     let out = RunWriter::record(path, manifest)?;
     let lock = Lock::take(path)?;
-    let speed = Speed::measure(&calibration);
+    let (kernel, array) = plan.kernel();
+    let speed = Speed::of(&mut Kernel::new(kernel, array), &calibration);
     if request.kept {
         tell_size(request, Size::of(plan, speed, request.trace), progress);
     }

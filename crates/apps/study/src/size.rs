@@ -30,8 +30,8 @@ impl Size {
             match piece.part {
                 // Detours are few.
                 Part::Detours | Part::Rest => 0,
-                Part::FixedWork { work, .. } => {
-                    fit(work.time(speed)) * piece.cpus.len() as u64 * QUANTUM
+                Part::FixedWork { quantum, .. } => {
+                    fit(quantum.work.time(speed)) * piece.cpus.len() as u64 * QUANTUM
                 }
                 Part::Lockstep {
                     work,

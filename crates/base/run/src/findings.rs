@@ -4,8 +4,9 @@
 use crate::contamination::told;
 use crate::{
     Contamination, Header, Ledger, Manifest, NoiseProfile, SourceKind, TraceMode, TraceSheet,
+    WorkKernel,
 };
-use idlewave_units::{Cpu, CpuSet, Nanos, Rank};
+use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, Rank};
 use serde::{Deserialize, Serialize};
 
 mod jitter;
@@ -141,8 +142,14 @@ pub struct LengthClass {
 /// What the fixed work quantum showed on one CPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FixedWorkFindings {
-    /// Work of one quantum in Fibonacci steps.
+    /// Work of one quantum in steps of the kernel.
     pub work_steps: u64,
+    /// What a step does.
+    #[serde(default)]
+    pub kernel: WorkKernel,
+    /// Size of the arrays of each CPU; `None` if the kernel has none.
+    #[serde(default)]
+    pub array: Option<Bytes>,
     /// Repetitions.
     pub count: u64,
     /// Undisturbed duration: median on the fastest speed level.

@@ -27,6 +27,7 @@ pub mod tables;
 #[doc(hidden)]
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod work;
 
 pub use bundle::{RunReader, RunWriter, is_run};
 pub use column::Cell;
@@ -46,3 +47,4 @@ pub use profile::{LengthBin, NoiseProfile, NoiseSource};
 pub use simulated::{Simulated, SimulatedDelay};
 pub use table_io::{TableReader, TableWriter};
 pub use tables::{SourceKind, Table};
+pub use work::WorkKernel;

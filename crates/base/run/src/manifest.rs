@@ -2,9 +2,9 @@
 
 use crate::{
     Contamination, Coupling, ExchangeVariant, HostSheet, Ledger, Neighbourhood, Simulated,
-    busy_nodes,
+    WorkKernel, busy_nodes,
 };
-use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
+use idlewave_units::{Bytes, Cpu, Nanos, NodeId, Pid, Rank};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -229,8 +229,14 @@ pub enum PhaseKind {
     },
     /// Fixed work quantum on all CPUs at once; table `quanta`.
     FixedWork {
-        /// Work of one quantum in Fibonacci steps.
+        /// Work of one quantum in steps of the kernel.
         work_steps: u64,
+        /// What a step does.
+        #[serde(default)]
+        kernel: WorkKernel,
+        /// Size of the arrays of each CPU; `None` if the kernel has none.
+        #[serde(default)]
+        array: Option<Bytes>,
     },
     /// Lockstep run; tables `regions` and `detours`.
     Lockstep {

@@ -9,6 +9,7 @@ use idlewave_run::findings::{
 };
 use idlewave_run::{
     Contamination, Ledger, Manifest, NoiseProfile, SourceKind, TraceCost, TraceMode, TraceSheet,
+    WorkKernel,
 };
 use idlewave_units::{Cpu, Nanos, Rank};
 use std::collections::BTreeMap;
@@ -326,6 +327,8 @@ fn cpu_noise(machine: &Machine, cpu: usize) -> CpuNoise {
         }),
         fixed_work: Some(FixedWorkFindings {
             work_steps: 12_345,
+            kernel: WorkKernel::Fibonacci,
+            array: None,
             count: 4_000,
             reference: Nanos::from_nanos(WORK_NS),
             min: Nanos::from_nanos(WORK_NS - 40),

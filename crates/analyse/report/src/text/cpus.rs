@@ -6,7 +6,7 @@ use idlewave_run::findings::{
     CpuNoise, DetourFindings, Estimate, FixedWorkFindings, LoadPoint, LoadSweep, Repeated,
 };
 use idlewave_units::show::{self, count, count_f64, percent, percent_range};
-use idlewave_units::{Cpu, Nanos, grouped};
+use idlewave_units::{Cpu, Nanos};
 
 /// Lower edges of the lengths whose rates are shown; they are edges of the classes.
 const RATES_FROM: [Nanos; 3] = [
@@ -35,12 +35,13 @@ pub(super) fn measured(screen: &mut Screen, cpus: &[CpuNoise]) {
         .iter()
         .filter_map(|c| Some((c, c.fixed_work.as_ref()?)));
     let works: Vec<_> = works.collect();
-    let Some(steps) = works.first().map(|(_, first)| first.work_steps) else {
+    let Some((_, first)) = works.first() else {
         return;
     };
+    let what = facts::work(first.work_steps, first.kernel, first.array);
     screen.line(
         Style::Heading,
-        &format!("THE SAME WORK again and again: {} steps", grouped(steps)),
+        &format!("THE SAME WORK again and again: {what}"),
     );
     let rows: Vec<Vec<String>> = works.iter().map(|(cpu, f)| work(cpu, f)).collect();
     let header = [
@@ -73,7 +74,11 @@ pub(super) fn measured(screen: &mut Screen, cpus: &[CpuNoise]) {
     screen.wrap(
         Style::Quiet,
         "  ",
-        &format!("the same work on another machine: idlewave measure fwq --work {steps}"),
+        &format!(
+            "the same work on another machine: idlewave measure fwq{} --work {}",
+            first.kernel.options(first.array),
+            first.work_steps
+        ),
     );
 }
 

@@ -5,10 +5,11 @@ use crate::exit::Failure;
 use crate::limits::LimitArgs;
 use crate::output::print_of_bundle;
 use crate::progress::Bars;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use idlewave_measure::MeasureError;
+use idlewave_run::WorkKernel;
 use idlewave_session::Stop;
-use idlewave_study::{CpuMeasurement, CpuOptions, Work, measure_cpus};
+use idlewave_study::{CpuMeasurement, CpuOptions, Quantum, Work, measure_cpus};
 use idlewave_units::{Bytes, Nanos};
 use std::path::PathBuf;
 
@@ -64,6 +65,40 @@ struct QuantumArgs {
     /// Work of a quantum: a time, or a number of steps, which is the same work on every machine
     #[arg(long, default_value = "20us", value_name = "TIME|STEPS")]
     work: Work,
+    /// What a step of the work does
+    #[arg(long, value_enum, default_value = "fibonacci")]
+    kernel: KernelArg,
+    /// With --kernel stream: size of the arrays of each CPU [default: four times the last-level cache]
+    #[arg(long, value_name = "BYTES")]
+    array: Option<Bytes>,
+}
+
+/// What a step of work does.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum KernelArg {
+    /// An addition that needs the one before: the clock rate
+    Fibonacci,
+    /// A chain of multiplications, shifts and exclusive ors
+    Integer,
+    /// 32 independent chains of fused multiply-adds
+    Fma,
+    /// A triad through arrays larger than the caches: the memory
+    Stream,
+}
+
+impl QuantumArgs {
+    fn quantum(&self) -> Quantum {
+        Quantum {
+            work: self.work,
+            kernel: match self.kernel {
+                KernelArg::Fibonacci => WorkKernel::Fibonacci,
+                KernelArg::Integer => WorkKernel::Integer,
+                KernelArg::Fma => WorkKernel::Fma,
+                KernelArg::Stream => WorkKernel::Stream,
+            },
+            array: self.array,
+        }
+    }
 }
 
 /// What measurements of the CPUs of this node have in common.
@@ -105,9 +140,9 @@ impl DetourArgs {
 impl FwqArgs {
     /// Runs the command.
     pub fn run(self, stop: &Stop) -> Result<(), Failure> {
-        let (work, runs) = (self.quantum.work, self.runs);
+        let (quantum, runs) = (self.quantum.quantum(), self.runs);
         let usual = runs.map_or(USUAL, |_| CpuOptions::LONGEST);
-        let what = CpuMeasurement::FixedWork { work, runs };
+        let what = CpuMeasurement::FixedWork { quantum, runs };
         self.cpus.run(what, usual, stop)
     }
 }
@@ -116,7 +151,7 @@ impl WarmUpArgs {
     /// Runs the command.
     pub fn run(self, stop: &Stop) -> Result<(), Failure> {
         let what = CpuMeasurement::WarmUp {
-            work: self.quantum.work,
+            quantum: self.quantum.quantum(),
             starts: self.starts,
             rest: self.idle,
         };
@@ -128,7 +163,7 @@ impl LoadSweepArgs {
     /// Runs the command.
     pub fn run(self, stop: &Stop) -> Result<(), Failure> {
         let what = CpuMeasurement::LoadSweep {
-            work: self.quantum.work,
+            quantum: self.quantum.quantum(),
         };
         self.cpus.run(what, USUAL, stop)
     }

@@ -35,6 +35,7 @@ Examples:
   idlewave measure pingpong --ranks 2 --json
   idlewave measure detour --duration 1min -o detours
   idlewave measure fwq --work 100000 --runs 100000
+  idlewave measure fwq --kernel stream
   idlewave measure warmup
   idlewave measure load-sweep -o sweep")]
 pub struct MeasureArgs {

@@ -1,6 +1,6 @@
 //! Runs the parts of the plan, one after the other.
 
-use crate::Work;
+use crate::Quantum;
 use crate::plan::{Part, Piece, Plan, THRESHOLD};
 use idlewave_clock::{Calibration, Readings, monotonic_ns};
 use idlewave_run::{Coupling, Phase, PhaseKind};
@@ -30,7 +30,9 @@ impl Phases<'_> {
             }
             match piece.part {
                 Part::Detours => self.detours(recording, piece)?,
-                Part::FixedWork { work, runs } => self.fixed_work(recording, piece, work, runs)?,
+                Part::FixedWork { quantum, runs } => {
+                    self.fixed_work(recording, piece, quantum, runs)?;
+                }
                 Part::Lockstep {
                     coupling,
                     work,
@@ -119,17 +121,29 @@ impl Phases<'_> {
         &mut self,
         recording: &mut Recording<'_>,
         piece: &Piece,
-        work: Work,
+        quantum: Quantum,
         runs: Option<u64>,
     ) -> Result<(), SessionError> {
         let cpus = counted(piece.cpus.len(), "CPU");
         let what = format!("timing the fixed work quantum on {cpus}");
         self.part(recording, &what, piece);
+        let Quantum {
+            work,
+            kernel,
+            array,
+        } = quantum;
         let work_steps = work.steps(self.speed);
-        let index = self.begin(recording, PhaseKind::FixedWork { work_steps }, piece)?;
+        let kind = PhaseKind::FixedWork {
+            work_steps,
+            kernel,
+            array,
+        };
+        let index = self.begin(recording, kind, piece)?;
         let params = fixed_work::Params {
             cpus: piece.cpus.clone(),
             duration: piece.duration,
+            kernel,
+            array,
             work_steps,
             expected: work.time(self.speed).to_duration(),
             runs,
