@@ -1,8 +1,10 @@
 //! Noise of every CPU, from the detour loop and the fixed work quantum.
 
 use crate::ExplainError;
+use crate::fixed_time::{Counted, fixed_time_findings};
 use idlewave_run::findings::{
-    CpuNoise, DetourFindings, Estimate, FixedWorkFindings, LengthClass, SpeedLevel,
+    CpuNoise, DetourFindings, Estimate, FixedTimeFindings, FixedWorkFindings, LengthClass,
+    SpeedLevel,
 };
 use idlewave_run::tables::{Detours, Quanta};
 use idlewave_run::{DetourLoop, PhaseKind, RunReader, WorkKernel};
@@ -26,6 +28,7 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
         cpu,
         detours: None,
         fixed_work: None,
+        fixed_time: None,
         starts: None,
     };
     let mut work = fixed_work(run)?;
@@ -69,6 +72,23 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
                         });
                 }
             }
+            &PhaseKind::FixedTime {
+                interval,
+                work_steps,
+                kernel,
+                array,
+            } => {
+                for (cpu, series) in work.remove(&index).unwrap_or_default() {
+                    let found = fixed_time_findings(interval, &series.counted());
+                    cpus.entry(cpu).or_insert_with(|| entry(cpu)).fixed_time =
+                        found.map(|found| FixedTimeFindings {
+                            work_steps,
+                            kernel,
+                            array,
+                            ..found
+                        });
+                }
+            }
             PhaseKind::Lockstep { .. }
             | PhaseKind::MolecularDynamics { .. }
             | PhaseKind::Recorded { .. } => {}
@@ -87,9 +107,23 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
 struct Series {
     ends: Vec<u64>,
     durations: Vec<u64>,
+    /// Units of fixed time quanta.
+    units: Vec<u64>,
 }
 
 impl Series {
+    fn counted(&self) -> Vec<Counted> {
+        let times = self.ends.iter().zip(&self.durations);
+        let all = times
+            .zip(&self.units)
+            .map(|((&end, &duration), &units)| Counted {
+                begin: end.saturating_sub(duration),
+                duration,
+                units,
+            });
+        all.collect()
+    }
+
     fn start(&self) -> Option<Start> {
         Start::of(&self.ends, &self.durations)
     }
@@ -104,6 +138,7 @@ fn fixed_work(run: &RunReader) -> Result<BTreeMap<u32, BTreeMap<Cpu, Series>>, E
             .ends
             .push(q.begin_ns.saturating_add(q.duration.get()));
         series.durations.push(q.duration.get());
+        series.units.extend(q.units);
     })?;
     Ok(found)
 }

@@ -15,6 +15,7 @@ mod crowd;
 mod edges;
 mod error;
 mod explain;
+mod fixed_time;
 mod holes;
 mod jitter;
 mod kernel;

@@ -533,6 +533,7 @@ mod tests {
                 periods: Vec::new(),
             }),
             fixed_work: None,
+            fixed_time: None,
             starts: None,
         };
         let found = of_lengths(&cpu, Some(&kept), limit, None).expect("detours");

@@ -105,6 +105,7 @@ fn quantum(phase: u32, cpu: Cpu, begin_ns: u64, duration: u64) -> Quantum {
         cpu,
         begin_ns,
         duration: Nanos::from_nanos(duration),
+        units: None,
     }
 }
 

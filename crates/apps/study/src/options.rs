@@ -15,6 +15,13 @@ const DURATION: [Nanos; 2] = [Nanos::from_secs(2), Nanos::from_secs(3_600)];
 /// The minimum and maximum time of a quantum, and its steps.
 const QUANTUM: [Nanos; 2] = [Nanos::from_micros(1), Nanos::from_secs(1)];
 const STEPS: RangeInclusive<u64> = 1_000..=10_000_000_000;
+/// The least and most time of a fixed time quantum, how many units fit into it, at least and usually,
+/// and the smallest unit: some readings of the clock.
+const EVERY: [Nanos; 2] = [Nanos::from_micros(20), Nanos::from_secs(1)];
+const LEAST_UNITS: u64 = 10;
+const UNITS: u64 = 200;
+const LEAST_UNIT: Nanos = Nanos::from_nanos(100);
+const UNIT_STEPS: u64 = 10;
 /// The smallest arrays.
 const LEAST_ARRAY: Bytes = Bytes::from_kib(4);
 /// Starts of a measurement of the warm-up, and the idleness before each.
@@ -128,6 +135,13 @@ pub enum CpuMeasurement {
         /// Quanta per CPU; `None` for as many as fit into the duration.
         runs: Option<u64>,
     },
+    /// How much work fits into equal times.
+    FixedTime {
+        /// The work of one unit.
+        quantum: Quantum,
+        /// The time of a quantum.
+        every: Nanos,
+    },
     /// Whether the same work takes longer after the CPUs were idle. The duration is that of one
     /// start.
     WarmUp {
@@ -152,6 +166,7 @@ impl CpuMeasurement {
         match *self {
             Self::Detours => None,
             Self::FixedWork { quantum, .. }
+            | Self::FixedTime { quantum, .. }
             | Self::WarmUp { quantum, .. }
             | Self::LoadSweep { quantum } => Some(quantum),
         }
@@ -161,6 +176,7 @@ impl CpuMeasurement {
     pub(crate) fn with_array(mut self, array: Bytes) -> Self {
         match &mut self {
             Self::FixedWork { quantum, .. }
+            | Self::FixedTime { quantum, .. }
             | Self::WarmUp { quantum, .. }
             | Self::LoadSweep { quantum } => quantum.array = Some(array),
             Self::Detours => {}
@@ -205,6 +221,14 @@ impl CpuOptions {
         match self.what {
             CpuMeasurement::Detours => {}
             CpuMeasurement::LoadSweep { quantum } => quantum.check()?,
+            CpuMeasurement::FixedTime { quantum, every } => {
+                if !(EVERY[0]..=EVERY[1]).contains(&every) {
+                    let next = format!("give a time from {} to {}", EVERY[0], EVERY[1]);
+                    return refused(format!("--every {every}"), "not a fixed time", next);
+                }
+                quantum.check_array()?;
+                quantum.work.check_unit(every)?;
+            }
             CpuMeasurement::FixedWork { quantum, runs } => {
                 quantum.check()?;
                 if runs == Some(0) {
@@ -237,6 +261,10 @@ impl CpuOptions {
 impl Quantum {
     fn check(self) -> Result<(), SessionError> {
         self.work.check()?;
+        self.check_array()
+    }
+
+    fn check_array(self) -> Result<(), SessionError> {
         match self.array {
             Some(array) if self.kernel != WorkKernel::Stream => refused(
                 format!("--array {array}"),
@@ -267,6 +295,29 @@ impl Work {
         match self {
             Self::Time(time) => time,
             Self::Steps(steps) => speed.time(steps),
+        }
+    }
+
+    /// The usual unit of a fixed time quantum: 200 fit into it.
+    pub fn unit_of(every: Nanos) -> Self {
+        Self::Time(Nanos::from_nanos(every.get() / UNITS))
+    }
+
+    /// Checks it as a unit of a fixed time quantum.
+    fn check_unit(self, every: Nanos) -> Result<(), SessionError> {
+        let [least, most] = [LEAST_UNIT, Nanos::from_nanos(every.get() / LEAST_UNITS)];
+        match self {
+            Self::Time(time) if !(least..=most).contains(&time) => refused(
+                format!("--work {time}"),
+                &format!("not a unit of which several fit into {every}"),
+                format!("give a time from {least} to {most}, or steps"),
+            ),
+            Self::Steps(steps) if !(UNIT_STEPS..=*STEPS.end()).contains(&steps) => refused(
+                format!("--work {steps}"),
+                "not a number of steps for a unit",
+                format!("give {UNIT_STEPS} or more, or a time, as in {least}"),
+            ),
+            _ => Ok(()),
         }
     }
 

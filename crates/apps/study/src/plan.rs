@@ -28,6 +28,13 @@ pub enum Part {
         /// Quanta per CPU, if they are not as many as fit into the duration.
         runs: Option<u64>,
     },
+    /// The fixed time quantum on every CPU.
+    FixedTime {
+        /// The work of one unit.
+        quantum: Quantum,
+        /// The time of a quantum.
+        every: Nanos,
+    },
     /// A lockstep run of all ranks.
     Lockstep {
         /// How they meet.
@@ -137,6 +144,9 @@ impl Plan {
             CpuMeasurement::FixedWork { quantum, runs } => {
                 vec![on(&all, fixed(quantum, runs), duration)]
             }
+            CpuMeasurement::FixedTime { quantum, every } => {
+                vec![on(&all, Part::FixedTime { quantum, every }, duration)]
+            }
             CpuMeasurement::WarmUp {
                 quantum,
                 starts,
@@ -176,7 +186,9 @@ impl Plan {
     pub fn kernel(&self) -> (WorkKernel, Option<Bytes>) {
         let mut parts = self.parts.iter().map(|piece| piece.part);
         let of = |part| match part {
-            Part::FixedWork { quantum, .. } => Some((quantum.kernel, quantum.array)),
+            Part::FixedWork { quantum, .. } | Part::FixedTime { quantum, .. } => {
+                Some((quantum.kernel, quantum.array))
+            }
             Part::Detours | Part::Lockstep { .. } | Part::Rest => None,
         };
         parts.find_map(of).unwrap_or_default()

@@ -124,6 +124,7 @@ pub fn measure_cpus(
         name: match options.what {
             CpuMeasurement::Detours => "idlewave measure detour",
             CpuMeasurement::FixedWork { .. } => "idlewave measure fwq",
+            CpuMeasurement::FixedTime { .. } => "idlewave measure ftq",
             CpuMeasurement::WarmUp { .. } => "idlewave measure warmup",
             CpuMeasurement::LoadSweep { .. } => "idlewave measure load-sweep",
         },

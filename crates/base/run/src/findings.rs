@@ -9,11 +9,13 @@ use crate::{
 use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, Rank};
 use serde::{Deserialize, Serialize};
 
+mod fixed_time;
 mod jitter;
 mod load_sweep;
 mod program;
 
 // Results of estimators are stored as they are: these types are part of the schema.
+pub use fixed_time::*;
 pub use idlewave_stats::estimate::{Estimate, Periodicity};
 pub use idlewave_stats::warm_up::{Repeated, WarmUp};
 pub use jitter::*;
@@ -90,6 +92,9 @@ pub struct CpuNoise {
     pub detours: Option<DetourFindings>,
     /// What the fixed work quantum showed; `None` if it did not run. Of several starts, the last.
     pub fixed_work: Option<FixedWorkFindings>,
+    /// What the fixed time quantum showed; `None` if it did not run.
+    #[serde(default)]
+    pub fixed_time: Option<FixedTimeFindings>,
     /// What several starts of it after idleness have in common; `None` if there were not several.
     #[serde(default)]
     pub starts: Option<Repeated>,

@@ -67,7 +67,9 @@ impl Manifest {
         let of_cpu = |p: &Phase| {
             matches!(
                 p.kind,
-                PhaseKind::Detour { .. } | PhaseKind::FixedWork { .. }
+                PhaseKind::Detour { .. }
+                    | PhaseKind::FixedWork { .. }
+                    | PhaseKind::FixedTime { .. }
             )
         };
         !self.phases.is_empty() && self.phases.iter().all(of_cpu)
@@ -236,6 +238,17 @@ pub enum PhaseKind {
         kernel: WorkKernel,
         /// Size of the arrays of each CPU; `None` if the kernel has none.
         #[serde(default)]
+        array: Option<Bytes>,
+    },
+    /// Fixed time quantum on all CPUs at once; table `quanta`.
+    FixedTime {
+        /// Distance of the points of the clock at which a quantum ends and the next begins.
+        interval: Nanos,
+        /// Work of one unit in steps of the kernel.
+        work_steps: u64,
+        /// What a step does.
+        kernel: WorkKernel,
+        /// Size of the arrays of each CPU; `None` if the kernel has none.
         array: Option<Bytes>,
     },
     /// Lockstep run; tables `regions` and `detours`.

@@ -13,6 +13,7 @@ mod crew;
 pub mod detour;
 mod error;
 pub mod fibonacci;
+pub mod fixed_time;
 pub mod fixed_work;
 pub mod halo;
 pub mod is;

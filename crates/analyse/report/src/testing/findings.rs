@@ -319,6 +319,7 @@ fn cpu_noise(machine: &Machine, cpu: usize) -> CpuNoise {
             classes: classes.collect(),
             periods: vec![tick()],
         }),
+        fixed_time: None,
         starts: (cpu == 1).then(|| Repeated {
             starts: 10,
             slower: estimate(0.4, 10),

@@ -3,7 +3,8 @@
 use crate::facts;
 use crate::screen::{Screen, Style};
 use idlewave_run::findings::{
-    CpuNoise, DetourFindings, Estimate, FixedWorkFindings, LoadPoint, LoadSweep, Repeated,
+    CpuNoise, DetourFindings, Estimate, FixedTimeFindings, FixedWorkFindings, LoadPoint, LoadSweep,
+    Repeated,
 };
 use idlewave_units::show::{self, count, count_f64, percent, percent_range};
 use idlewave_units::{Cpu, Nanos};
@@ -31,6 +32,7 @@ pub(super) fn measured(screen: &mut Screen, cpus: &[CpuNoise]) {
         header.extend(rates.iter().map(String::as_str));
         screen.table(&header, &rows);
     }
+    in_fixed_times(screen, cpus);
     let works = cpus
         .iter()
         .filter_map(|c| Some((c, c.fixed_work.as_ref()?)));
@@ -80,6 +82,63 @@ pub(super) fn measured(screen: &mut Screen, cpus: &[CpuNoise]) {
             first.work_steps
         ),
     );
+}
+
+/// How much work fitted into equal times.
+fn in_fixed_times(screen: &mut Screen, cpus: &[CpuNoise]) {
+    let all = cpus
+        .iter()
+        .filter_map(|c| Some((c.cpu, c.fixed_time.as_ref()?)));
+    let all: Vec<(Cpu, &FixedTimeFindings)> = all.collect();
+    let Some((_, first)) = all.first() else {
+        return;
+    };
+    let unit = facts::work(first.work_steps, first.kernel, first.array);
+    screen.line(
+        Style::Heading,
+        &format!("WORK IN EQUAL TIMES of {}: units of {unit}", first.interval),
+    );
+    let rows: Vec<Vec<String>> = all.iter().map(|(cpu, f)| fixed_time(*cpu, f)).collect();
+    let header = [
+        "CPU",
+        "work lost",
+        "(95 %)",
+        "units",
+        "at best",
+        "most lost",
+        "period",
+        "overrun",
+        "quanta",
+    ];
+    screen.table(&header, &rows);
+    screen.wrap(
+        Style::Quiet,
+        "  ",
+        &format!(
+            "the same on another machine: idlewave measure ftq{} --work {} --every {}",
+            first.kernel.options(first.array),
+            first.work_steps,
+            first.interval.to_string().replace(' ', "")
+        ),
+    );
+}
+
+fn fixed_time(cpu: Cpu, found: &FixedTimeFindings) -> Vec<String> {
+    let lost = &found.lost;
+    vec![
+        cpu.to_string(),
+        percent(lost.value),
+        percent_range(lost.low, lost.high),
+        count(found.median),
+        count_f64(found.reference),
+        found.largest.to_string(),
+        found
+            .periods
+            .first()
+            .map_or_else(|| "-".to_owned(), |p| show::time(p.period.value)),
+        count(found.overrun),
+        count(found.count),
+    ]
 }
 
 /// How noise depends on the load.

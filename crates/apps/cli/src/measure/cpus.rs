@@ -39,6 +39,21 @@ pub struct FwqArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct FtqArgs {
+    /// Time of a quantum, from 20us to 1s; quanta begin on a grid of the clock
+    #[arg(long, default_value = "100us", value_name = "TIME")]
+    every: Nanos,
+    /// Work of a unit: a time, or a number of steps, which is the same work on every machine
+    /// [default: a 200th of --every]
+    #[arg(long, value_name = "TIME|STEPS")]
+    work: Option<Work>,
+    #[command(flatten)]
+    kernel: KernelArgs,
+    #[command(flatten)]
+    cpus: CpusArgs,
+}
+
+#[derive(Debug, Args)]
 pub struct WarmUpArgs {
     #[command(flatten)]
     quantum: QuantumArgs,
@@ -65,6 +80,12 @@ struct QuantumArgs {
     /// Work of a quantum: a time, or a number of steps, which is the same work on every machine
     #[arg(long, default_value = "20us", value_name = "TIME|STEPS")]
     work: Work,
+    #[command(flatten)]
+    kernel: KernelArgs,
+}
+
+#[derive(Debug, Args)]
+struct KernelArgs {
     /// What a step of the work does
     #[arg(long, value_enum, default_value = "fibonacci")]
     kernel: KernelArg,
@@ -88,8 +109,14 @@ enum KernelArg {
 
 impl QuantumArgs {
     fn quantum(&self) -> Quantum {
+        self.kernel.quantum(self.work)
+    }
+}
+
+impl KernelArgs {
+    fn quantum(&self, work: Work) -> Quantum {
         Quantum {
-            work: self.work,
+            work,
             kernel: match self.kernel {
                 KernelArg::Fibonacci => WorkKernel::Fibonacci,
                 KernelArg::Integer => WorkKernel::Integer,
@@ -144,6 +171,18 @@ impl FwqArgs {
         let usual = runs.map_or(USUAL, |_| CpuOptions::LONGEST);
         let what = CpuMeasurement::FixedWork { quantum, runs };
         self.cpus.run(what, usual, stop)
+    }
+}
+
+impl FtqArgs {
+    /// Runs the command.
+    pub fn run(self, stop: &Stop) -> Result<(), Failure> {
+        let work = self.work.unwrap_or(Work::unit_of(self.every));
+        let what = CpuMeasurement::FixedTime {
+            quantum: self.kernel.quantum(work),
+            every: self.every,
+        };
+        self.cpus.run(what, USUAL, stop)
     }
 }
 

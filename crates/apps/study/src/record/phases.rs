@@ -8,7 +8,7 @@ use idlewave_session::SessionError;
 use idlewave_session::{Current, Recording};
 use idlewave_units::{Nanos, counted};
 use idlewave_workloads::fibonacci::Speed;
-use idlewave_workloads::{detour, fixed_work, lockstep};
+use idlewave_workloads::{detour, fixed_time, fixed_work, lockstep};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,9 @@ impl Phases<'_> {
                 Part::Detours => self.detours(recording, piece)?,
                 Part::FixedWork { quantum, runs } => {
                     self.fixed_work(recording, piece, quantum, runs)?;
+                }
+                Part::FixedTime { quantum, every } => {
+                    self.fixed_time(recording, piece, quantum, every)?;
                 }
                 Part::Lockstep {
                     coupling,
@@ -157,6 +160,50 @@ impl Phases<'_> {
             lost,
             "the slow-down rests on the others",
             "measure fewer CPUs at a time with --cpus",
+        );
+        recording.phase_ended()
+    }
+
+    fn fixed_time(
+        &mut self,
+        recording: &mut Recording<'_>,
+        piece: &Piece,
+        quantum: Quantum,
+        interval: Nanos,
+    ) -> Result<(), SessionError> {
+        let cpus = counted(piece.cpus.len(), "CPU");
+        let what = format!("counting work in fixed times on {cpus}");
+        self.part(recording, &what, piece);
+        let Quantum {
+            work,
+            kernel,
+            array,
+        } = quantum;
+        let work_steps = work.steps(self.speed);
+        let kind = PhaseKind::FixedTime {
+            interval,
+            work_steps,
+            kernel,
+            array,
+        };
+        let index = self.begin(recording, kind, piece)?;
+        let params = fixed_time::Params {
+            cpus: piece.cpus.clone(),
+            duration: piece.duration,
+            interval,
+            kernel,
+            array,
+            work_steps,
+            phase: index as u32,
+        };
+        let halt = Arc::clone(&recording.halt);
+        let lost = fixed_time::run(&params, &mut self.calibration, &halt, recording)?;
+        recording.out.manifest.phases[index].end_ns = monotonic_ns();
+        recording.out.manifest.losses.enter(
+            "fixed time quanta for which there was no room",
+            lost,
+            "the work lost rests on the others",
+            "measure fewer CPUs at a time with --cpus, or a longer --every",
         );
         recording.phase_ended()
     }
