@@ -2,12 +2,13 @@
 
 use crate::ExplainError;
 use crate::fixed_time::{Counted, fixed_time_findings};
+use crate::reserved::reserved_gaps;
 use idlewave_run::findings::{
     CpuNoise, DetourFindings, Estimate, FixedTimeFindings, FixedWorkFindings, LengthClass,
-    SpeedLevel,
+    ReservedGaps, SpeedLevel,
 };
 use idlewave_run::tables::{Detours, Quanta};
-use idlewave_run::{DetourLoop, PhaseKind, RunReader, WorkKernel};
+use idlewave_run::{DetourLoop, PhaseKind, Reserve, RunReader, WorkKernel};
 use idlewave_stats::warm_up::{self, Start};
 use idlewave_stats::{blocks, histogram, levels, periodicity, quantiles, rates};
 use idlewave_units::{Cpu, Nanos};
@@ -29,9 +30,12 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
         detours: None,
         fixed_work: None,
         fixed_time: None,
+        reserved: None,
         starts: None,
     };
     let mut work = fixed_work(run)?;
+    let realtime = run.manifest().conditions.realtime;
+    let reserve = realtime.and_then(|realtime| realtime.reserve);
     let mut starts: BTreeMap<Cpu, Vec<Start>> = BTreeMap::new();
     for (index, phase) in run.manifest().phases.iter().enumerate() {
         let index = index as u32;
@@ -50,9 +54,10 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
                 })?;
                 for sheet in loops {
                     let detours = found.remove(&sheet.cpu).unwrap_or_default();
-                    cpus.entry(sheet.cpu)
-                        .or_insert_with(|| entry(sheet.cpu))
-                        .detours = Some(detour_findings(sheet, *threshold, &detours));
+                    let noise = cpus.entry(sheet.cpu).or_insert_with(|| entry(sheet.cpu));
+                    noise.detours = Some(detour_findings(sheet, *threshold, &detours));
+                    noise.reserved = reserve
+                        .and_then(|reserve| reserved_gaps(reserve, &detours, sheet.watched()));
                 }
             }
             &PhaseKind::FixedWork {
@@ -63,13 +68,17 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
                 for (cpu, series) in work.remove(&index).unwrap_or_default() {
                     starts.entry(cpu).or_default().extend(series.start());
                     let found = fixed_work_findings(&series.ends, &series.durations);
-                    cpus.entry(cpu).or_insert_with(|| entry(cpu)).fixed_work =
-                        found.map(|found| FixedWorkFindings {
-                            work_steps,
-                            kernel,
-                            array,
-                            ..found
-                        });
+                    let noise = cpus.entry(cpu).or_insert_with(|| entry(cpu));
+                    noise.reserved = found.as_ref().zip(reserve).and_then(|(found, reserve)| {
+                        let lost = |duration| duration as f64 - found.reference.as_f64();
+                        series.reserved(reserve, lost)
+                    });
+                    noise.fixed_work = found.map(|found| FixedWorkFindings {
+                        work_steps,
+                        kernel,
+                        array,
+                        ..found
+                    });
                 }
             }
             &PhaseKind::FixedTime {
@@ -80,13 +89,16 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
             } => {
                 for (cpu, series) in work.remove(&index).unwrap_or_default() {
                     let found = fixed_time_findings(interval, &series.counted());
-                    cpus.entry(cpu).or_insert_with(|| entry(cpu)).fixed_time =
-                        found.map(|found| FixedTimeFindings {
-                            work_steps,
-                            kernel,
-                            array,
-                            ..found
-                        });
+                    let noise = cpus.entry(cpu).or_insert_with(|| entry(cpu));
+                    // Of a quantum so long, nearly all is the gap.
+                    noise.reserved =
+                        reserve.and_then(|reserve| series.reserved(reserve, |all| all as f64));
+                    noise.fixed_time = found.map(|found| FixedTimeFindings {
+                        work_steps,
+                        kernel,
+                        array,
+                        ..found
+                    });
                 }
             }
             PhaseKind::Lockstep { .. }
@@ -122,6 +134,19 @@ impl Series {
                 units,
             });
         all.collect()
+    }
+
+    /// The gaps among the quanta that the kernel made; `lost`: the time that a quantum of some duration
+    /// lost.
+    fn reserved(&self, reserve: Reserve, lost: impl Fn(u64) -> f64) -> Option<ReservedGaps> {
+        let times = self.ends.iter().zip(&self.durations);
+        let gaps = times.map(|(&end, &duration)| {
+            (end.saturating_sub(duration), lost(duration).max(0.0) as u64)
+        });
+        let gaps: Vec<(u64, u64)> = gaps.collect();
+        let begin = gaps.first()?.0;
+        let watched = self.ends.last()?.saturating_sub(begin);
+        reserved_gaps(reserve, &gaps, Nanos::from_nanos(watched))
     }
 
     fn start(&self) -> Option<Start> {

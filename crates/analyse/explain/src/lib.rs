@@ -29,6 +29,7 @@ mod profile;
 pub mod program;
 mod ran;
 pub mod reference;
+mod reserved;
 mod source_table;
 mod spans;
 pub mod steps;

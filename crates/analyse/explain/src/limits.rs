@@ -534,6 +534,7 @@ mod tests {
             }),
             fixed_work: None,
             fixed_time: None,
+            reserved: None,
             starts: None,
         };
         let found = of_lengths(&cpu, Some(&kept), limit, None).expect("detours");

@@ -38,8 +38,9 @@ idlewave.lines = (id, all, xText, { mark, floor = 1e-4, format, tick, fine, line
       values: (u, at) => at.map((v) => v === null ? "" : format(v)),
     });
     const even = (format, size) => {
-      const { filter, grid, ticks, ...axis } = decades(format, size);
-      return { ...axis, grid: { ...grid, filter: null }, ticks: { ...ticks, filter: null } };
+      const { filter, grid, ticks, ...rest } = decades(format, size);
+      const all = ({ filter, ...marks }) => marks;
+      return { ...rest, grid: all(grid), ticks: all(ticks) };
     };
     const axis = linear ? even : decades;
     const slow = (v) => v > 10 ? slowdown(v) : Number((v * 100).toPrecision(3)) + " %";

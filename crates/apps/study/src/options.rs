@@ -1,7 +1,7 @@
 //! The options of a study, and of a single measurement of every CPU.
 
 use idlewave_pipeline::Effort;
-use idlewave_run::WorkKernel;
+use idlewave_run::{Neighbour, WorkKernel};
 use idlewave_session::SessionError;
 use idlewave_stats::warm_up;
 use idlewave_units::{Bytes, CpuSet, Nanos, ParseNanosError};
@@ -22,6 +22,8 @@ const LEAST_UNITS: u64 = 10;
 const UNITS: u64 = 200;
 const LEAST_UNIT: Nanos = Nanos::from_nanos(100);
 const UNIT_STEPS: u64 = 10;
+/// Priorities of SCHED_FIFO.
+const PRIORITIES: RangeInclusive<u8> = 1..=99;
 /// The smallest arrays.
 const LEAST_ARRAY: Bytes = Bytes::from_kib(4);
 /// Starts of a measurement of the warm-up, and the idleness before each.
@@ -196,6 +198,12 @@ pub struct CpuOptions {
     pub duration: Nanos,
     /// CPUs to measure; `None` for all allowed ones.
     pub cpus: Option<CpuSet>,
+    /// Whether one CPU measures after the other, each for the whole time.
+    pub one_at_a_time: bool,
+    /// What runs on the CPUs that do not measure.
+    pub neighbours: Vec<Neighbour>,
+    /// Priority of the measuring threads under SCHED_FIFO, 1 to 99; `None` for the ordinary policy.
+    pub realtime: Option<u8>,
     /// Whether to record a kernel trace.
     pub trace: bool,
     /// The size limit of the run on disk: the measurement ends early when it is reached.
@@ -252,6 +260,13 @@ impl CpuOptions {
                     return refused(format!("--idle {rest}"), "not possible", next);
                 }
             }
+        }
+        if let Some(priority) = self.realtime.filter(|p| !PRIORITIES.contains(p)) {
+            return refused(
+                format!("--realtime {priority}"),
+                "not a priority of SCHED_FIFO",
+                format!("give {} to {}", PRIORITIES.start(), PRIORITIES.end()),
+            );
         }
         check_size(self.max_size)?;
         check_cpus(self.cpus.as_ref())

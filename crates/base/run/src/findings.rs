@@ -3,8 +3,8 @@
 
 use crate::contamination::told;
 use crate::{
-    Contamination, Header, Ledger, Manifest, NoiseProfile, SourceKind, TraceMode, TraceSheet,
-    WorkKernel,
+    Conditions, Contamination, Header, Ledger, Manifest, NoiseProfile, ReservedBy, SourceKind,
+    TraceMode, TraceSheet, WorkKernel,
 };
 use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, Rank};
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,9 @@ pub struct Findings {
     pub trace: TraceSheet,
     /// Load by other processes.
     pub contamination: Contamination,
+    /// Conditions under which CPUs were measured by themselves.
+    #[serde(default)]
+    pub conditions: Conditions,
     /// Noise of every CPU measured.
     pub cpus: Vec<CpuNoise>,
     /// The same with more and more CPUs busy; `None` if that was not measured.
@@ -95,9 +98,28 @@ pub struct CpuNoise {
     /// What the fixed time quantum showed; `None` if it did not run.
     #[serde(default)]
     pub fixed_time: Option<FixedTimeFindings>,
+    /// Gaps that the kernel made to keep time for ordinary threads; `None` without a real-time policy
+    /// or without such gaps.
+    #[serde(default)]
+    pub reserved: Option<ReservedGaps>,
     /// What several starts of it after idleness have in common; `None` if there were not several.
     #[serde(default)]
     pub starts: Option<Repeated>,
+}
+
+/// Gaps in real-time threads that the kernel makes on purpose.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReservedGaps {
+    /// How the kernel made them.
+    pub by: ReservedBy,
+    /// How many.
+    pub count: u64,
+    /// Median length, nanoseconds.
+    pub length: Estimate,
+    /// Median distance of their starts; `None` of a single one.
+    pub distance: Option<Nanos>,
+    /// Share of the time that they took, 0..=1.
+    pub share: f64,
 }
 
 /// What the detour loop saw on one CPU.

@@ -10,6 +10,7 @@ mod bundle;
 mod codes;
 mod column;
 mod compressed;
+mod conditions;
 mod contamination;
 mod coupling;
 mod error;
@@ -31,6 +32,7 @@ mod work;
 
 pub use bundle::{RunReader, RunWriter, is_run};
 pub use column::Cell;
+pub use conditions::{Conditions, Neighbour, Realtime, Reserve, ReservedBy};
 pub use contamination::{Contamination, busy_nodes, is_contaminated};
 pub use coupling::{Coupling, Decomposition, ExchangeVariant, Link, Neighbourhood, WaitsFor};
 pub use error::RunError;

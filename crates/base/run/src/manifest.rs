@@ -1,8 +1,8 @@
 //! `run.json`: what a run is, where it was recorded, what it holds and what is missing.
 
 use crate::{
-    Contamination, Coupling, ExchangeVariant, HostSheet, Ledger, Neighbourhood, Simulated,
-    WorkKernel, busy_nodes,
+    Conditions, Contamination, Coupling, ExchangeVariant, HostSheet, Ledger, Neighbourhood,
+    Simulated, WorkKernel, busy_nodes,
 };
 use idlewave_units::{Bytes, Cpu, Nanos, NodeId, Pid, Rank};
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,9 @@ pub struct Manifest {
     pub simulated: Option<Simulated>,
     /// The nodes; `NodeId` is the index.
     pub nodes: Vec<NodeSheet>,
+    /// Conditions of a measurement of CPUs by themselves.
+    #[serde(default)]
+    pub conditions: Conditions,
     /// The phases, in order; tables refer to a phase by its index.
     pub phases: Vec<Phase>,
     /// The ranks of the lockstep phases; `Rank` is the index.

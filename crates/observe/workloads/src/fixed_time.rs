@@ -33,6 +33,8 @@ pub struct Params {
     pub array: Option<Bytes>,
     /// Its steps in one unit.
     pub work_steps: u64,
+    /// Priority of the threads under SCHED_FIFO; `None` for the ordinary policy.
+    pub realtime: Option<u8>,
     /// Index of the phase, for the table.
     pub phase: u32,
 }
@@ -145,7 +147,7 @@ pub fn run(
         });
     }
     let lost = crew::run(
-        &Member::on_each(&params.cpus, "iw-time"),
+        &Member::on_each(&params.cpus, "iw-time", params.realtime),
         bodies,
         halt,
         calibration,

@@ -38,6 +38,8 @@ pub struct Params {
     pub expected: Duration,
     /// Quanta per CPU, if they are not as many as fit into the duration.
     pub runs: Option<u64>,
+    /// Priority of the threads under SCHED_FIFO; `None` for the ordinary policy.
+    pub realtime: Option<u8>,
     /// Index of the phase, for the table.
     pub phase: u32,
 }
@@ -102,7 +104,7 @@ pub fn run(
         });
     }
     let lost = crew::run(
-        &Member::on_each(&params.cpus, "iw-work"),
+        &Member::on_each(&params.cpus, "iw-work", params.realtime),
         bodies,
         halt,
         calibration,

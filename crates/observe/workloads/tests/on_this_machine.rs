@@ -86,6 +86,7 @@ fn detours_lie_inside_their_loop_and_add_up_to_what_was_stolen() {
             cpus: vec![allowed_cpu()],
             duration,
             threshold: Nanos::from_micros(1),
+            realtime: None,
             phase: 3,
         };
         let halt = AtomicBool::new(false);
@@ -135,6 +136,7 @@ fn quanta(duration: Duration, runs: Option<u64>) -> Rows {
         work_steps: 20_000,
         expected: Duration::from_micros(5),
         runs,
+        realtime: None,
         phase: 0,
     };
     let halt = AtomicBool::new(false);

@@ -50,6 +50,16 @@ pub(super) fn section(findings: &Findings) -> String {
         ));
         body.push_str(&table("sortable scroll", &header, &rows));
     }
+    if let Some(said) = facts::conditions(&findings.conditions) {
+        body.push_str(&caption(&format!("Measured: {said}.")));
+    }
+    let reserved = findings
+        .cpus
+        .iter()
+        .filter_map(|c| Some((c.cpu, c.reserved.as_ref()?)));
+    for (cpu, found) in reserved {
+        body.push_str(&caption(&facts::reserved(cpu, found, &findings.conditions)));
+    }
     if findings.cpus.iter().any(|c| c.fixed_time.is_some()) {
         body.push_str(&fixed_times(findings));
     }

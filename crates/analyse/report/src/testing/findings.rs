@@ -30,6 +30,7 @@ pub fn bare_findings() -> Findings {
         program: None,
         jitter: Vec::new(),
         contamination: Contamination::default(),
+        conditions: Default::default(),
         cpus: Vec::new(),
         load_sweep: None,
         lockstep: Vec::new(),
@@ -83,6 +84,7 @@ pub(super) fn find(machine: &Machine, manifest: &Manifest) -> Findings {
         program: None,
         jitter: Vec::new(),
         contamination: manifest.nodes[0].contamination.clone(),
+        conditions: Default::default(),
         cpus: machine
             .events
             .iter()
@@ -320,6 +322,7 @@ fn cpu_noise(machine: &Machine, cpu: usize) -> CpuNoise {
             periods: vec![tick()],
         }),
         fixed_time: None,
+        reserved: None,
         starts: (cpu == 1).then(|| Repeated {
             starts: 10,
             slower: estimate(0.4, 10),

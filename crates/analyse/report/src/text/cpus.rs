@@ -3,8 +3,8 @@
 use crate::facts;
 use crate::screen::{Screen, Style};
 use idlewave_run::findings::{
-    CpuNoise, DetourFindings, Estimate, FixedTimeFindings, FixedWorkFindings, LoadPoint, LoadSweep,
-    Repeated,
+    CpuNoise, DetourFindings, Estimate, Findings, FixedTimeFindings, FixedWorkFindings, LoadPoint,
+    LoadSweep, Repeated,
 };
 use idlewave_units::show::{self, count, count_f64, percent, percent_range};
 use idlewave_units::{Cpu, Nanos};
@@ -82,6 +82,21 @@ pub(super) fn measured(screen: &mut Screen, cpus: &[CpuNoise]) {
             first.work_steps
         ),
     );
+}
+
+/// Under which conditions the CPUs were measured, and what comes from them alone.
+pub(super) fn conditions(screen: &mut Screen, findings: &Findings) {
+    if let Some(said) = facts::conditions(&findings.conditions) {
+        screen.wrap(Style::Plain, "  ", &format!("measured: {said}"));
+    }
+    let reserved = findings
+        .cpus
+        .iter()
+        .filter_map(|c| Some((c.cpu, c.reserved.as_ref()?)));
+    for (cpu, found) in reserved {
+        let said = facts::reserved(cpu, found, &findings.conditions);
+        screen.wrap(Style::Plain, "  ", &said);
+    }
 }
 
 /// How much work fitted into equal times.

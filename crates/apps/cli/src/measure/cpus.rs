@@ -7,7 +7,7 @@ use crate::output::print_of_bundle;
 use crate::progress::Bars;
 use clap::{Args, ValueEnum};
 use idlewave_measure::MeasureError;
-use idlewave_run::WorkKernel;
+use idlewave_run::{Neighbour, WorkKernel};
 use idlewave_session::Stop;
 use idlewave_study::{CpuMeasurement, CpuOptions, Quantum, Work, measure_cpus};
 use idlewave_units::{Bytes, Nanos};
@@ -24,6 +24,8 @@ pub struct DetourArgs {
     #[arg(long, hide = true, value_name = "TIME")]
     work: Option<String>,
     #[command(flatten)]
+    conditions: ConditionArgs,
+    #[command(flatten)]
     cpus: CpusArgs,
 }
 
@@ -34,6 +36,8 @@ pub struct FwqArgs {
     /// Quanta per CPU [default: as many as fit into the duration]
     #[arg(long, value_name = "N")]
     runs: Option<u64>,
+    #[command(flatten)]
+    conditions: ConditionArgs,
     #[command(flatten)]
     cpus: CpusArgs,
 }
@@ -49,6 +53,8 @@ pub struct FtqArgs {
     work: Option<Work>,
     #[command(flatten)]
     kernel: KernelArgs,
+    #[command(flatten)]
+    conditions: ConditionArgs,
     #[command(flatten)]
     cpus: CpusArgs,
 }
@@ -128,6 +134,41 @@ impl KernelArgs {
     }
 }
 
+/// Under which conditions CPUs are measured.
+#[derive(Debug, Default, Args)]
+struct ConditionArgs {
+    /// Measure one CPU after the other, each for the whole time, instead of all at once
+    #[arg(long)]
+    one_at_a_time: bool,
+    /// Load the CPUs that do not measure meanwhile
+    #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
+    load: Vec<LoadArg>,
+    /// Measure with a real-time priority (SCHED_FIFO), 1 to 99; one CPU must be left to others
+    #[arg(long, value_name = "N")]
+    realtime: Option<u8>,
+}
+
+/// A load beside a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LoadArg {
+    /// Computes
+    Cpu,
+    /// Streams through arrays that are larger than the caches
+    Memory,
+    /// Writes a file of up to 64 MiB and waits for the disk, in the directory of the run
+    Io,
+}
+
+impl LoadArg {
+    fn neighbour(self) -> Neighbour {
+        match self {
+            Self::Cpu => Neighbour::Cpu,
+            Self::Memory => Neighbour::Memory,
+            Self::Io => Neighbour::Io,
+        }
+    }
+}
+
 /// What measurements of the CPUs of this node have in common.
 #[derive(Debug, Args)]
 struct CpusArgs {
@@ -160,7 +201,8 @@ impl DetourArgs {
                 "omit it, or measure a fixed work quantum: idlewave measure fwq --work TIME",
             )));
         }
-        self.cpus.run(CpuMeasurement::Detours, USUAL, stop)
+        let what = CpuMeasurement::Detours;
+        self.cpus.run(what, self.conditions, USUAL, stop)
     }
 }
 
@@ -170,7 +212,7 @@ impl FwqArgs {
         let (quantum, runs) = (self.quantum.quantum(), self.runs);
         let usual = runs.map_or(USUAL, |_| CpuOptions::LONGEST);
         let what = CpuMeasurement::FixedWork { quantum, runs };
-        self.cpus.run(what, usual, stop)
+        self.cpus.run(what, self.conditions, usual, stop)
     }
 }
 
@@ -182,7 +224,7 @@ impl FtqArgs {
             quantum: self.kernel.quantum(work),
             every: self.every,
         };
-        self.cpus.run(what, USUAL, stop)
+        self.cpus.run(what, self.conditions, USUAL, stop)
     }
 }
 
@@ -194,7 +236,8 @@ impl WarmUpArgs {
             starts: self.starts,
             rest: self.idle,
         };
-        self.cpus.run(what, Nanos::from_millis(500), stop)
+        let usual = Nanos::from_millis(500);
+        self.cpus.run(what, ConditionArgs::default(), usual, stop)
     }
 }
 
@@ -204,12 +247,18 @@ impl LoadSweepArgs {
         let what = CpuMeasurement::LoadSweep {
             quantum: self.quantum.quantum(),
         };
-        self.cpus.run(what, USUAL, stop)
+        self.cpus.run(what, ConditionArgs::default(), USUAL, stop)
     }
 }
 
 impl CpusArgs {
-    fn run(self, what: CpuMeasurement, usual: Nanos, stop: &Stop) -> Result<(), Failure> {
+    fn run(
+        self,
+        what: CpuMeasurement,
+        conditions: ConditionArgs,
+        usual: Nanos,
+        stop: &Stop,
+    ) -> Result<(), Failure> {
         self.limits.check()?;
         let OutputArgs { cpus, json } = self.shown;
         let options = CpuOptions {
@@ -217,6 +266,9 @@ impl CpusArgs {
             output: self.output.clone(),
             duration: self.duration.unwrap_or(usual),
             cpus,
+            one_at_a_time: conditions.one_at_a_time,
+            neighbours: conditions.load.iter().map(|l| l.neighbour()).collect(),
+            realtime: conditions.realtime,
             trace: !self.no_trace,
             max_size: self.max_size,
             command: command(),
