@@ -1,5 +1,5 @@
-//! `idlewave study`, `measure detour` and `measure fwq` as a library: measure a machine while
-//! recording the kernel, explain, predict, report.
+//! `idlewave study`, `measure detour`, `measure fwq` and `measure ftq` as a library: measure a machine
+//! while recording the kernel, explain, predict, report.
 //!
 //! [`study`] and [`measure_cpus`] record into a bundle; everything after that reads only the
 //! bundle, through [`idlewave_pipeline`].

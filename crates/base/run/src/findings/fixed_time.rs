@@ -18,7 +18,7 @@ pub struct FixedTimeFindings {
     pub array: Option<Bytes>,
     /// Quanta.
     pub count: u64,
-    /// Units that an undisturbed interval has room for: the 99.9th percentile.
+    /// Units that an undisturbed interval has room for: the rate on the fastest speed level.
     pub reference: f64,
     /// The most units that a quantum had.
     pub most: u64,
