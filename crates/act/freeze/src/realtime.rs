@@ -3,9 +3,9 @@
 
 use crate::error::FreezeError;
 use idlewave_sys::process::leads_its_session;
+use idlewave_sys::realtime::take_fifo;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Resource, getrlimit, setpriority_process};
-use std::io;
 
 /// Gives the calling thread a `SCHED_FIFO` priority, 1 to 99; ranks that are real-time themselves
 /// need a lower one. Processes that it starts from then on do not inherit it
@@ -20,18 +20,7 @@ pub fn become_realtime(priority: u8) -> Result<(), FreezeError> {
     if !(1..=99).contains(&priority) {
         return Err(FreezeError::Priority(priority));
     }
-    let parameters = libc::sched_param {
-        sched_priority: libc::c_int::from(priority),
-    };
-    // SAFETY: 0 is the calling thread; the parameters outlive the call.
-    let done = unsafe {
-        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &parameters)
-    };
-    if done == 0 {
-        return Ok(());
-    }
-    let source = io::Error::last_os_error();
-    Err(FreezeError::Refused {
+    take_fifo(priority).map_err(|source| FreezeError::Refused {
         wanted: format!("take real-time priority {priority}"),
         source,
         advice: format!(

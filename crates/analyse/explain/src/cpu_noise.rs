@@ -1,11 +1,14 @@
 //! Noise of every CPU, from the detour loop and the fixed work quantum.
 
 use crate::ExplainError;
+use crate::fixed_time::{Counted, fixed_time_findings};
+use crate::reserved::reserved_gaps;
 use idlewave_run::findings::{
-    CpuNoise, DetourFindings, Estimate, FixedWorkFindings, LengthClass, SpeedLevel,
+    CpuNoise, DetourFindings, Estimate, FixedTimeFindings, FixedWorkFindings, LengthClass,
+    ReservedGaps, SpeedLevel,
 };
 use idlewave_run::tables::{Detours, Quanta};
-use idlewave_run::{DetourLoop, PhaseKind, RunReader};
+use idlewave_run::{DetourLoop, PhaseKind, Reserve, RunReader, WorkKernel};
 use idlewave_stats::warm_up::{self, Start};
 use idlewave_stats::{blocks, histogram, levels, periodicity, quantiles, rates};
 use idlewave_units::{Cpu, Nanos};
@@ -26,9 +29,13 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
         cpu,
         detours: None,
         fixed_work: None,
+        fixed_time: None,
+        reserved: None,
         starts: None,
     };
     let mut work = fixed_work(run)?;
+    let realtime = run.manifest().conditions.realtime;
+    let reserve = realtime.and_then(|realtime| realtime.reserve);
     let mut starts: BTreeMap<Cpu, Vec<Start>> = BTreeMap::new();
     for (index, phase) in run.manifest().phases.iter().enumerate() {
         let index = index as u32;
@@ -47,16 +54,51 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
                 })?;
                 for sheet in loops {
                     let detours = found.remove(&sheet.cpu).unwrap_or_default();
-                    cpus.entry(sheet.cpu)
-                        .or_insert_with(|| entry(sheet.cpu))
-                        .detours = Some(detour_findings(sheet, *threshold, &detours));
+                    let noise = cpus.entry(sheet.cpu).or_insert_with(|| entry(sheet.cpu));
+                    noise.detours = Some(detour_findings(sheet, *threshold, &detours));
+                    noise.reserved = reserve
+                        .and_then(|reserve| reserved_gaps(reserve, &detours, sheet.watched()));
                 }
             }
-            PhaseKind::FixedWork { work_steps } => {
+            &PhaseKind::FixedWork {
+                work_steps,
+                kernel,
+                array,
+            } => {
                 for (cpu, series) in work.remove(&index).unwrap_or_default() {
                     starts.entry(cpu).or_default().extend(series.start());
-                    cpus.entry(cpu).or_insert_with(|| entry(cpu)).fixed_work =
-                        fixed_work_findings(*work_steps, &series.ends, &series.durations);
+                    let found = fixed_work_findings(&series.ends, &series.durations);
+                    let noise = cpus.entry(cpu).or_insert_with(|| entry(cpu));
+                    noise.reserved = found.as_ref().zip(reserve).and_then(|(found, reserve)| {
+                        let lost = |duration| duration as f64 - found.reference.as_f64();
+                        series.reserved(reserve, lost)
+                    });
+                    noise.fixed_work = found.map(|found| FixedWorkFindings {
+                        work_steps,
+                        kernel,
+                        array,
+                        ..found
+                    });
+                }
+            }
+            &PhaseKind::FixedTime {
+                interval,
+                work_steps,
+                kernel,
+                array,
+            } => {
+                for (cpu, series) in work.remove(&index).unwrap_or_default() {
+                    let found = fixed_time_findings(interval, &series.counted());
+                    let noise = cpus.entry(cpu).or_insert_with(|| entry(cpu));
+                    // Of a quantum so long, nearly all is the gap.
+                    noise.reserved =
+                        reserve.and_then(|reserve| series.reserved(reserve, |all| all as f64));
+                    noise.fixed_time = found.map(|found| FixedTimeFindings {
+                        work_steps,
+                        kernel,
+                        array,
+                        ..found
+                    });
                 }
             }
             PhaseKind::Lockstep { .. }
@@ -79,9 +121,36 @@ pub(crate) struct Series {
     pub ends: Vec<u64>,
     /// Nanoseconds.
     pub durations: Vec<u64>,
+    /// Units of fixed time quanta.
+    units: Vec<u64>,
 }
 
 impl Series {
+    fn counted(&self) -> Vec<Counted> {
+        let times = self.ends.iter().zip(&self.durations);
+        let all = times
+            .zip(&self.units)
+            .map(|((&end, &duration), &units)| Counted {
+                begin: end.saturating_sub(duration),
+                duration,
+                units,
+            });
+        all.collect()
+    }
+
+    /// The gaps among the quanta that the kernel made; `lost`: the time that a quantum of some duration
+    /// lost.
+    fn reserved(&self, reserve: Reserve, lost: impl Fn(u64) -> f64) -> Option<ReservedGaps> {
+        let times = self.ends.iter().zip(&self.durations);
+        let gaps = times.map(|(&end, &duration)| {
+            (end.saturating_sub(duration), lost(duration).max(0.0) as u64)
+        });
+        let gaps: Vec<(u64, u64)> = gaps.collect();
+        let begin = gaps.first()?.0;
+        let watched = self.ends.last()?.saturating_sub(begin);
+        reserved_gaps(reserve, &gaps, Nanos::from_nanos(watched))
+    }
+
     fn start(&self) -> Option<Start> {
         Start::of(&self.ends, &self.durations)
     }
@@ -98,6 +167,7 @@ pub(crate) fn fixed_work(
             .ends
             .push(q.begin_ns.saturating_add(q.duration.get()));
         series.durations.push(q.duration.get());
+        series.units.extend(q.units);
     })?;
     Ok(found)
 }
@@ -173,11 +243,8 @@ pub(crate) fn stolen(sheet: &DetourLoop, detours: &[(u64, u64)], watched: Nanos)
     }
 }
 
-fn fixed_work_findings(
-    work_steps: u64,
-    ends: &[u64],
-    durations: &[u64],
-) -> Option<FixedWorkFindings> {
+/// What the same work shows, whatever it was.
+fn fixed_work_findings(ends: &[u64], durations: &[u64]) -> Option<FixedWorkFindings> {
     let mut sorted = durations.to_vec();
     sorted.sort_unstable();
     let (&min, &max) = (sorted.first()?, sorted.last()?);
@@ -206,7 +273,9 @@ fn fixed_work_findings(
         0.0
     };
     Some(FixedWorkFindings {
-        work_steps,
+        work_steps: 0,
+        kernel: WorkKernel::default(),
+        array: None,
         count: durations.len() as u64,
         reference: Nanos::from_nanos(reference),
         min: Nanos::from_nanos(min),

@@ -118,6 +118,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         header: Some(manifest.header()),
         trace: trace(&manifest.nodes),
         contamination: contamination(run, &kernels, &ran, &tasks, &mut catalog),
+        conditions: manifest.conditions.clone(),
         cpus: cpu_noise(run)?,
         load_sweep: load_sweep(run, &ticks)?,
         sources: rows.into_iter().map(|(_, f)| f).collect(),

@@ -189,6 +189,17 @@ pub fn judge(
         .collect()
 }
 
+/// By how much the same work is slower if this share of it is lost.
+fn slower(lost: &Estimate) -> Estimate {
+    let of = |share: f64| share / (1.0 - share).max(f64::EPSILON);
+    Estimate {
+        value: of(lost.value),
+        low: of(lost.low),
+        high: of(lost.high),
+        ..lost.clone()
+    }
+}
+
 fn judgement(
     limit: Limit,
     run: &RunReader,
@@ -202,7 +213,13 @@ fn judgement(
             Some(of_interval(said, d.stolen.clone(), most, Some(d.watched)))
         })),
         Limit::Work(most) => worst(cpus.iter().filter_map(|c| {
-            let f = c.fixed_work.as_ref()?;
+            let Some(f) = &c.fixed_work else {
+                let f = c.fixed_time.as_ref()?;
+                let slower = slower(&f.lost);
+                let said = format!("{} on CPU {}", share(&slower), c.cpu);
+                let took = Nanos::from_nanos(f.interval.get().saturating_mul(f.count));
+                return Some(of_interval(said, slower, most, Some(took)));
+            };
             let said = format!("{} on CPU {}", share(&f.slowdown), c.cpu);
             let length = f.reference.get().saturating_mul(f.count);
             let took = Nanos::from_nanos((length as f64 * (1.0 + f.slowdown.value)) as u64);
@@ -404,7 +421,9 @@ fn not_measured(limit: Limit, findings: &Findings) -> String {
         Limit::Noise(_) | Limit::Detour(..) => {
             "not measured: idlewave study or measure detour measure it".to_owned()
         }
-        Limit::Work(_) => "not measured: idlewave study or measure fwq measure it".to_owned(),
+        Limit::Work(_) => {
+            "not measured: idlewave study, measure fwq or measure ftq measure it".to_owned()
+        }
         Limit::Steal(_) => "not measured: the kernel does not count it".to_owned(),
         Limit::Slowdown(..) => match (&findings.prediction, &findings.not_predicted) {
             (None, Some(why)) => format!("not predicted: {why}"),
@@ -533,6 +552,8 @@ mod tests {
                 periods: Vec::new(),
             }),
             fixed_work: None,
+            fixed_time: None,
+            reserved: None,
             starts: None,
         };
         let found = of_lengths(&cpu, Some(&kept), limit, None).expect("detours");
@@ -555,6 +576,13 @@ mod tests {
         // The loop does not see detours below its threshold.
         let below = of_length(7, kept(0), Nanos::from_nanos(500));
         assert_eq!(below.0, Verdict::NotMeasured);
+    }
+
+    #[test]
+    fn a_share_of_lost_work_is_so_much_slower_work() {
+        let found = slower(&estimate(0.2, 0.0, 0.5));
+        assert_eq!((found.value, found.low, found.high), (0.25, 0.0, 1.0));
+        assert!(slower(&estimate(1.0, 1.0, 1.0)).value.is_finite());
     }
 
     #[test]

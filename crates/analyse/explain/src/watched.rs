@@ -49,7 +49,7 @@ pub fn watches(manifest: &Manifest, tasks: &Tasks, ran: &Ran) -> Vec<Watch> {
             }
             // Its quanta are single readings: gaps that the kernel did not see are not known. In a
             // study, its other parts tell more.
-            PhaseKind::FixedWork { .. } => {
+            PhaseKind::FixedWork { .. } | PhaseKind::FixedTime { .. } => {
                 for (cpu, time) in ran.worked(index as u32) {
                     let measured = ran.measured(cpu, time.clone(), &own);
                     let pid = measured.unwrap_or(Pid::IDLE);

@@ -9,7 +9,7 @@ use idlewave_run::tables::{Detour, Detours, Quanta, Quantum, Region, RegionKind,
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{
     Coupling, DetourLoop, ExchangeVariant, Phase, PhaseKind, RankSheet, RunReader, RunWriter,
-    TraceMode,
+    TraceMode, WorkKernel,
 };
 use idlewave_stats::random::bits_at;
 use idlewave_units::{Cpu, Nanos, Pid, Rank};
@@ -106,12 +106,15 @@ impl Made {
                 cpu: Cpu::new(0),
                 begin_ns: now,
                 duration: Nanos::from_nanos(duration),
+                units: None,
             });
             now += duration;
         }
         (
             PhaseKind::FixedWork {
                 work_steps: self.work,
+                kernel: WorkKernel::Fibonacci,
+                array: None,
             },
             quanta,
         )
@@ -305,7 +308,10 @@ fn times_of_different_work_are_not_compared() {
         assert!(has(relative), "{relative:?}");
     }
     let why = found.not_compared.join("; ");
-    assert!(why.contains("1000 steps of work, another 2000"), "{why}");
+    assert!(
+        why.contains("one is --work 1000, another --work 2000"),
+        "{why}"
+    );
     assert!(why.contains("times of barrier, 2 ranks: work"), "{why}");
 }
 

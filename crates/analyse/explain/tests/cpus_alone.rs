@@ -6,7 +6,7 @@ use idlewave_run::tables::{
     Burst, Bursts, Detour, Detours, EndReason, Quanta, Quantum, Table, Task, TaskKind, Tasks,
 };
 use idlewave_run::testing::empty_manifest;
-use idlewave_run::{DetourLoop, Phase, PhaseKind, RunReader, RunWriter};
+use idlewave_run::{DetourLoop, Phase, PhaseKind, RunReader, RunWriter, WorkKernel};
 use idlewave_units::{Cpu, Nanos, NodeId, Pid};
 use std::sync::atomic::AtomicBool;
 
@@ -105,6 +105,7 @@ fn quantum(phase: u32, cpu: Cpu, begin_ns: u64, duration: u64) -> Quantum {
         cpu,
         begin_ns,
         duration: Nanos::from_nanos(duration),
+        units: None,
     }
 }
 
@@ -130,13 +131,20 @@ fn what_interrupts_a_detour_loop_has_a_name() {
 /// The thread is watched from its first quantum to its last, not while it starts and ends.
 #[test]
 fn what_interrupts_fixed_work_has_a_name() {
-    let findings = run_of(PhaseKind::FixedWork { work_steps: 1 }, |out| {
-        let mut quanta = Quanta::default();
-        for begin_ns in (BEGIN..END).step_by(1_000_000) {
-            quanta.push(quantum(0, CPU, begin_ns, 1_000_000));
-        }
-        out.write_table(&quanta).unwrap();
-    });
+    let findings = run_of(
+        PhaseKind::FixedWork {
+            work_steps: 1,
+            kernel: WorkKernel::Fibonacci,
+            array: None,
+        },
+        |out| {
+            let mut quanta = Quanta::default();
+            for begin_ns in (BEGIN..END).step_by(1_000_000) {
+                quanta.push(quantum(0, CPU, begin_ns, 1_000_000));
+            }
+            out.write_table(&quanta).unwrap();
+        },
+    );
     assert_eq!(daemon(&findings), (TAKEN, Some(3), "3".to_owned()));
     let unexplained = findings.sources.iter().find(|s| s.name == "unexplained");
     assert_eq!(unexplained.map(|s| s.stolen), Some(Nanos::ZERO));
@@ -146,7 +154,14 @@ fn what_interrupts_fixed_work_has_a_name() {
 #[test]
 fn a_warm_up_is_one_if_it_repeats() {
     let found = |slow: std::ops::Range<u32>| {
-        let kinds = vec![PhaseKind::FixedWork { work_steps: 1 }; 8];
+        let kinds = vec![
+            PhaseKind::FixedWork {
+                work_steps: 1,
+                kernel: WorkKernel::Fibonacci,
+                array: None
+            };
+            8
+        ];
         let findings = run_of_all(kinds, |out| {
             let mut quanta = Quanta::default();
             for phase in 0..8 {
@@ -204,7 +219,11 @@ fn a_load_sweep_tells_lengths_rates_and_speed_at_every_load() {
         floor: Nanos::ZERO,
         loops,
     };
-    let work = || PhaseKind::FixedWork { work_steps: 1 };
+    let work = || PhaseKind::FixedWork {
+        work_steps: 1,
+        kernel: WorkKernel::Fibonacci,
+        array: None,
+    };
     let kinds = vec![
         detours_on(vec![detour_loop(3, 100 * 2_000)]),
         work(),

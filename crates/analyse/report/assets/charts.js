@@ -38,6 +38,15 @@ idlewave.charts = () => {
     lines("chart-load-work", () => [{ name: "median work on CPU " + sweep.first, points: known((p) => p.work), color: color("interrupt") }], inCpus, inTimes);
   }
 
+  if (byId("chart-fixed-time")) {
+    const most = findings.cpus.filter((c) => c.fixed_time).sort((a, b) => b.fixed_time.lost.value - a.fixed_time.lost.value).slice(0, 8);
+    const shown = (v) => percent(Math.max(0, v));
+    lines("chart-fixed-time", () => most.map((c, i) => ({
+      name: "CPU " + c.cpu, color: palette(i), bare: true,
+      points: c.fixed_time.work.map((w) => [w.begin, { value: w.mean, low: w.least, high: w.mean }]),
+    })), { label: "time", format: time, tick: (v) => time(v).replace(/\.0+ /, " ") }, { linear: true, floor: 0, format: shown, tick: (v) => Math.round(v * 100) + " %" });
+  }
+
   if (byId("chart-steps")) {
     drawings.push(() => {
       const runs = findings.lockstep.map((l, i) => ({ name: l.name, bins: l.histogram, color: palette(i + 1), step: l.step }));

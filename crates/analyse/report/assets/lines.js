@@ -1,7 +1,7 @@
 "use strict";
-/** Lines with bands over a logarithmic x; a line is { name, points: [[x, estimate]], color, dash }. Ticks are at powers of ten; of x at
+/** Lines with bands over a logarithmic x, or on linear scales (`linear`); a line is { name, points: [[x, estimate]], color, dash }. Ticks are at powers of ten; of x at
  *  every one (`each`) or at powers of four (`powers`), of y at 2 and 5 as well (`fine`). */
-idlewave.lines = (id, all, xText, { mark, floor = 1e-4, format, tick, fine } = {}) => {
+idlewave.lines = (id, all, xText, { mark, floor = 1e-4, format, tick, fine, linear } = {}) => {
   const { byId, slowdown, color, drawings } = idlewave;
   const shown = format || slowdown;
   let plot;
@@ -37,6 +37,12 @@ idlewave.lines = (id, all, xText, { mark, floor = 1e-4, format, tick, fine } = {
       grid: { stroke: color("faint"), width: 1, filter }, ticks: { stroke: color("line"), width: 1, size: 5, filter },
       values: (u, at) => at.map((v) => v === null ? "" : format(v)),
     });
+    const even = (format, size) => {
+      const { filter, grid, ticks, ...rest } = decades(format, size);
+      const all = ({ filter, ...marks }) => marks;
+      return { ...rest, grid: all(grid), ticks: all(ticks) };
+    };
+    const axis = linear ? even : decades;
     const slow = (v) => v > 10 ? slowdown(v) : Number((v * 100).toPrecision(3)) + " %";
     const hooks = mark ? { draw: [(u) => {
       const px = Math.round(u.valToPos(mark, "x", true));
@@ -48,8 +54,8 @@ idlewave.lines = (id, all, xText, { mark, floor = 1e-4, format, tick, fine } = {
     }] } : {};
     plot = new uPlot({
       width: box.clientWidth, height: 300, series, bands, hooks,
-      scales: { x: { time: false, distr: 3 }, y: { distr: 3 } },
-      axes: [{ ...decades(xText.tick, 32), ...onX }, { ...decades(tick || slow, 62), ...onY }],
+      scales: { x: { time: false, distr: linear ? 1 : 3 }, y: { distr: linear ? 1 : 3 } },
+      axes: [{ ...axis(xText.tick, 32), ...onX }, { ...axis(tick || slow, 62), ...onY }],
       padding: [8, 26, 0, 0],
       cursor: { drag: { x: true, y: false } }, legend: { live: true },
     }, data, box);

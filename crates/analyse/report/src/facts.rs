@@ -5,11 +5,11 @@ use crate::number::plain;
 use idlewave_explain::catalog::LONG_CALLS;
 use idlewave_run::findings::{
     Advice, Curve, CurvePoint, Estimate, Findings, Gain, GainOf, LoadSweep, LockstepFindings,
-    Prediction, Repeated, SourceFinding, Topology, WarmUp, WhatIf,
+    Prediction, Repeated, ReservedGaps, SourceFinding, Topology, WarmUp, WhatIf,
 };
-use idlewave_run::{Manifest, RunState, SourceKind};
+use idlewave_run::{Conditions, Manifest, ReservedBy, RunState, SourceKind, WorkKernel};
 use idlewave_units::show::{self, count, percent};
-use idlewave_units::{Cpu, Nanos};
+use idlewave_units::{Bytes, Cpu, Nanos};
 use idlewave_units::{counted, grouped, named};
 
 /// Rank counts that the tables show, if the prediction has them or ones near them.
@@ -43,6 +43,52 @@ pub(crate) fn worst_point(prediction: &Prediction) -> Option<(Topology, &CurvePo
                 .unwrap_or(std::cmp::Ordering::Equal)
         })
         .and_then(|c| Some((c.topology, c.points.last()?)))
+}
+
+/// Under which conditions CPUs were measured, if not the usual ones.
+pub(crate) fn conditions(found: &Conditions) -> Option<String> {
+    let mut said = Vec::new();
+    if found.one_at_a_time {
+        said.push("one CPU after the other".to_owned());
+    }
+    if !found.neighbours.is_empty() {
+        let names: Vec<&str> = found.neighbours.iter().map(|n| n.name()).collect();
+        said.push(format!("neighbours: {}", names.join(", ")));
+    }
+    if let Some(realtime) = found.realtime {
+        said.push(format!("real-time priority {}", realtime.priority));
+    }
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+/// What the kernel took on purpose from a CPU's real-time thread.
+pub(crate) fn reserved(cpu: Cpu, found: &ReservedGaps, conditions: &Conditions) -> String {
+    let (name, why) = match found.by {
+        ReservedBy::Throttling => ("RT throttling", "stops real-time threads"),
+        ReservedBy::FairServer => ("fair server", "lets waiting ordinary threads run"),
+    };
+    let reserve = conditions.realtime.and_then(|r| r.reserve);
+    let of = reserve.map(|r| format!(" for {} of every {}", r.time, r.period));
+    let every = found.distance.map(|d| format!(", {d} apart"));
+    format!(
+        "CPU {cpu}: {name}, {} of about {}{} ({} of the time): the kernel {why}{}. Not noise that an ordinary program \
+         would suffer.",
+        counted(found.count, "gap"),
+        show::time(found.length.value),
+        every.unwrap_or_default(),
+        percent(found.share),
+        of.unwrap_or_default(),
+    )
+}
+
+/// "12,345 steps of integer"; the kind alone is said where it is not the usual.
+pub(crate) fn work(steps: u64, kernel: WorkKernel, array: Option<Bytes>) -> String {
+    let of = match (kernel, array) {
+        (WorkKernel::Fibonacci, _) => String::new(),
+        (_, None) => format!(" of {}", kernel.name()),
+        (_, Some(array)) => format!(" of {} ({array})", kernel.name()),
+    };
+    format!("{}{of}", counted(steps, "step"))
 }
 
 /// "iw-daemon (task)"; the class alone where the name adds nothing.

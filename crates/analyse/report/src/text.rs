@@ -45,6 +45,7 @@ pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color
         }
         cpus::starts(&mut screen, &findings.cpus);
         cpus::measured(&mut screen, &findings.cpus);
+        cpus::conditions(&mut screen, findings);
     } else {
         if (!recorded && measured) || !findings.cpus.is_empty() {
             machine::noise(&mut screen, &findings.cpus);

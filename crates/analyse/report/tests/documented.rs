@@ -5,12 +5,13 @@
 
 use idlewave_report::testing::{Synthetic, SyntheticProgram};
 use idlewave_run::findings::{
-    Estimate, Findings, JitterCore, JitterCulprit, JitterFindings, JitterMap, JitterPoint,
-    JitterScale, JitterSlowest,
+    Estimate, Findings, FixedTimeFindings, JitterCore, JitterCulprit, JitterFindings, JitterMap,
+    JitterPoint, JitterScale, JitterSlowest, ReservedGaps, WorkStretch,
 };
 use idlewave_run::{
-    Alignment, AlignmentPoint, CgroupQuota, Coupling, DetourLoop, Incomplete, LengthBin, Manifest,
-    NoiseSource, Phase, PhaseKind, Priority, Simulated, SimulatedDelay, SourceKind, Unavailable,
+    Alignment, AlignmentPoint, CgroupQuota, Conditions, Coupling, DetourLoop, Incomplete,
+    LengthBin, Manifest, Neighbour, NoiseSource, Phase, PhaseKind, Priority, Realtime, Reserve,
+    ReservedBy, Simulated, SimulatedDelay, SourceKind, Unavailable, WorkKernel,
 };
 use idlewave_units::{Bytes, Cpu, Nanos, Pid, Rank};
 use serde_json::Value;
@@ -135,9 +136,29 @@ fn full(mut manifest: Manifest) -> Manifest {
         floor: Nanos::ZERO,
         loops: vec![detour],
     }));
-    manifest
-        .phases
-        .push(phase(PhaseKind::FixedWork { work_steps: 1 }));
+    manifest.phases.push(phase(PhaseKind::FixedWork {
+        work_steps: 1,
+        kernel: WorkKernel::Stream,
+        array: Some(Bytes::from_kib(64)),
+    }));
+    manifest.phases.push(phase(PhaseKind::FixedTime {
+        interval: Nanos::from_micros(100),
+        work_steps: 1,
+        kernel: WorkKernel::Stream,
+        array: Some(Bytes::from_kib(64)),
+    }));
+    manifest.conditions = Conditions {
+        one_at_a_time: true,
+        neighbours: vec![Neighbour::Io],
+        realtime: Some(Realtime {
+            priority: 1,
+            reserve: Some(Reserve {
+                time: Nanos::from_millis(50),
+                period: Nanos::from_secs(1),
+                by: ReservedBy::FairServer,
+            }),
+        }),
+    };
     manifest.phases.push(phase(PhaseKind::MolecularDynamics {
         particles_per_rank: 4_000,
         steps: 1,
@@ -231,6 +252,38 @@ fn full_findings(mut findings: Findings, program: &Findings, manifest: &Manifest
     findings.trace = manifest.nodes[0].trace.clone();
     findings.contamination = manifest.nodes[0].contamination.clone();
     findings.losses = manifest.losses.clone();
+    findings.conditions = manifest.conditions.clone();
+    let noise = &mut findings.cpus[0];
+    if let Some(work) = &mut noise.fixed_work {
+        work.array = Some(Bytes::from_kib(64));
+    }
+    noise.reserved = Some(ReservedGaps {
+        by: ReservedBy::FairServer,
+        count: 2,
+        length: estimate(),
+        distance: Some(Nanos::from_secs(1)),
+        share: 0.05,
+    });
+    let periods = noise.detours.as_ref().map(|d| d.periods.clone());
+    noise.fixed_time = Some(FixedTimeFindings {
+        interval: Nanos::from_micros(100),
+        work_steps: 1,
+        kernel: WorkKernel::Stream,
+        array: Some(Bytes::from_kib(64)),
+        count: 1,
+        reference: 200.0,
+        most: 201,
+        median: 199,
+        overrun: 0,
+        lost: estimate(),
+        largest: Nanos::ZERO,
+        periods: periods.unwrap_or_default(),
+        work: vec![WorkStretch {
+            begin: Nanos::ZERO,
+            mean: 1.0,
+            least: 0.9,
+        }],
+    });
     findings.program.clone_from(&program.program);
     findings.jitter.push(jitter());
     findings.lockstep[0].slowdown_not_known = Some("not known: 3 steps, too noisy".to_owned());
@@ -252,15 +305,18 @@ fn full_findings(mut findings: Findings, program: &Findings, manifest: &Manifest
     findings
 }
 
-/// Jitter in which every field has a value.
-fn jitter() -> JitterFindings {
-    let estimate = || Estimate {
+fn estimate() -> Estimate {
+    Estimate {
         value: 1.0,
         low: 0.9,
         high: 1.1,
         n: 10,
         method: "mean".to_owned(),
-    };
+    }
+}
+
+/// Jitter in which every field has a value.
+fn jitter() -> JitterFindings {
     JitterFindings {
         phase: 0,
         name: "forces".to_owned(),

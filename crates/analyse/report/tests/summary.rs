@@ -7,7 +7,7 @@ use idlewave_report::testing::{Synthetic, bare_findings};
 use idlewave_report::{render_html, render_text};
 use idlewave_run::findings::Findings;
 use idlewave_run::testing::empty_manifest;
-use idlewave_run::{Manifest, Phase, PhaseKind, RunReader};
+use idlewave_run::{Manifest, Phase, PhaseKind, RunReader, WorkKernel};
 use idlewave_units::Nanos;
 use proptest::prelude::*;
 
@@ -268,7 +268,11 @@ fn a_measurement_of_cpus_is_shown_without_what_it_never_has() {
     let mut manifest = run.manifest().clone();
     let (begin_ns, end_ns) = (manifest.phases[0].begin_ns, manifest.phases[0].end_ns);
     manifest.phases = vec![Phase {
-        kind: PhaseKind::FixedWork { work_steps: 1 },
+        kind: PhaseKind::FixedWork {
+            work_steps: 1,
+            kernel: WorkKernel::Fibonacci,
+            array: None,
+        },
         begin_ns,
         end_ns,
     }];

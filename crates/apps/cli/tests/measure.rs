@@ -384,6 +384,25 @@ fn as_much_fixed_work_is_measured_as_asked_for() {
 }
 
 #[test]
+fn work_is_counted_in_equal_times_and_its_kind_is_kept() {
+    let cpu = idlewave_sys::affinity::allowed().expect("CPUs");
+    let cpu = cpu.iter().next().expect("a CPU");
+    let words = format!(
+        "ftq --cpus {cpu} --every 200us --kernel integer --duration 100ms --one-at-a-time --no-trace"
+    );
+    let (found, left) = of_cpus(&words, None);
+    assert_eq!((left, found["cpus"].as_array().map(Vec::len)), (0, Some(1)));
+    assert_eq!(found["conditions"]["one_at_a_time"], true);
+    let work = &found["cpus"][0]["fixed_time"];
+    assert_eq!(
+        (&work["interval"], &work["kernel"]),
+        (&200_000.into(), &"integer".into())
+    );
+    assert!(work["count"].as_u64() > Some(0), "{work}");
+    assert!(work["lost"]["value"].as_f64() >= Some(0.0), "{work}");
+}
+
+#[test]
 fn interrupted_fixed_work_is_explained_as_far_as_it_went() {
     let found = interrupted(|| {
         let mut command = Command::new(IDLEWAVE);

@@ -71,7 +71,11 @@ impl Bundle {
         let (mut members, mut threads) = (Vec::new(), Vec::new());
         for (rank, cpu, thread) in here() {
             let name = format!("iw-rank-{rank}");
-            members.push(Member { name, cpu });
+            members.push(Member {
+                name,
+                cpu,
+                realtime: None,
+            });
             threads.push(thread);
         }
         view.watch(&members, &threads, true)?;
@@ -308,6 +312,7 @@ fn manifest(options: &MeasureOptions, ranks: &Ranks, nodes: Vec<NodeSheet>) -> M
         },
         losses: not_traced(options, &nodes),
         nodes,
+        conditions: Default::default(),
         phases: Vec::new(),
         ranks: ranks
             .members

@@ -224,6 +224,7 @@ fn manifest(nodes: &[NodeRun], front: Front) -> Manifest {
         seed: 0,
         simulated: None,
         nodes: Vec::new(),
+        conditions: Default::default(),
         phases: phase(nodes, front.exit_code).into_iter().collect(),
         ranks: Vec::new(),
         losses: front.losses,

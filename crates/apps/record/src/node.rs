@@ -398,6 +398,7 @@ fn manifest(
             contamination: Contamination::default(),
             alignment: None,
         }],
+        conditions: Default::default(),
         phases: vec![Phase {
             kind: PhaseKind::Recorded {
                 library: None,

@@ -1,5 +1,5 @@
-//! `idlewave study`, `measure detour` and `measure fwq` as a library: measure a machine while
-//! recording the kernel, explain, predict, report.
+//! `idlewave study`, `measure detour`, `measure fwq` and `measure ftq` as a library: measure a machine
+//! while recording the kernel, explain, predict, report.
 //!
 //! [`study`] and [`measure_cpus`] record into a bundle; everything after that reads only the
 //! bundle, through [`idlewave_pipeline`].
@@ -9,5 +9,5 @@ mod plan;
 mod record;
 mod size;
 
-pub use options::{CpuMeasurement, CpuOptions, StudyOptions, Work};
+pub use options::{CpuMeasurement, CpuOptions, Quantum, StudyOptions, Work};
 pub use record::{CpuAnalysis, measure_cpus, study};

@@ -1,6 +1,7 @@
 //! The options of a study, and of a single measurement of every CPU.
 
 use idlewave_pipeline::Effort;
+use idlewave_run::{Neighbour, WorkKernel};
 use idlewave_session::SessionError;
 use idlewave_stats::warm_up;
 use idlewave_units::{Bytes, CpuSet, Nanos, ParseNanosError};
@@ -14,6 +15,17 @@ const DURATION: [Nanos; 2] = [Nanos::from_secs(2), Nanos::from_secs(3_600)];
 /// The minimum and maximum time of a quantum, and its steps.
 const QUANTUM: [Nanos; 2] = [Nanos::from_micros(1), Nanos::from_secs(1)];
 const STEPS: RangeInclusive<u64> = 1_000..=10_000_000_000;
+/// The least and most time of a fixed time quantum, how many units fit into it, at least and usually,
+/// and the smallest unit: some readings of the clock.
+const EVERY: [Nanos; 2] = [Nanos::from_micros(20), Nanos::from_secs(1)];
+const LEAST_UNITS: u64 = 10;
+const UNITS: u64 = 200;
+const LEAST_UNIT: Nanos = Nanos::from_nanos(100);
+const UNIT_STEPS: u64 = 10;
+/// Priorities of SCHED_FIFO.
+const PRIORITIES: RangeInclusive<u8> = 1..=99;
+/// The smallest arrays.
+const LEAST_ARRAY: Bytes = Bytes::from_kib(4);
 /// Starts of a measurement of the warm-up, and the idleness before each.
 const STARTS: RangeInclusive<u32> = warm_up::STARTS_NEEDED as u32..=1_000;
 const REST: [Nanos; 2] = [Nanos::from_millis(10), Nanos::from_secs(600)];
@@ -72,10 +84,33 @@ impl Default for StudyOptions {
 /// How much work a quantum is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// As many Fibonacci steps as take this time at the CPU's best.
+    /// As many steps as take this time at the CPU's best.
     Time(Nanos),
-    /// This many Fibonacci steps: the same work on every machine.
+    /// This many steps: the same work on every machine.
     Steps(u64),
+}
+
+/// What a fixed quantum of work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quantum {
+    /// How much.
+    pub work: Work,
+    /// What a step does.
+    pub kernel: WorkKernel,
+    /// Size of the arrays of each CPU, for [`WorkKernel::Stream`] only; `None` for four times the
+    /// last-level cache.
+    pub array: Option<Bytes>,
+}
+
+impl From<Work> for Quantum {
+    /// The usual kernel.
+    fn from(work: Work) -> Self {
+        Self {
+            work,
+            kernel: WorkKernel::default(),
+            array: None,
+        }
+    }
 }
 
 impl FromStr for Work {
@@ -98,15 +133,22 @@ pub enum CpuMeasurement {
     /// How long the same work takes, again and again.
     FixedWork {
         /// The work.
-        work: Work,
+        quantum: Quantum,
         /// Quanta per CPU; `None` for as many as fit into the duration.
         runs: Option<u64>,
+    },
+    /// How much work fits into equal times.
+    FixedTime {
+        /// The work of one unit.
+        quantum: Quantum,
+        /// The time of a quantum.
+        every: Nanos,
     },
     /// Whether the same work takes longer after the CPUs were idle. The duration is that of one
     /// start.
     WarmUp {
         /// The work.
-        work: Work,
+        quantum: Quantum,
         /// Number of starts.
         starts: u32,
         /// Idleness before each.
@@ -116,8 +158,33 @@ pub enum CpuMeasurement {
     /// duration is that of each of the two on each number of CPUs.
     LoadSweep {
         /// The work.
-        work: Work,
+        quantum: Quantum,
     },
+}
+
+impl CpuMeasurement {
+    /// The work that is repeated, if any.
+    pub fn quantum(&self) -> Option<Quantum> {
+        match *self {
+            Self::Detours => None,
+            Self::FixedWork { quantum, .. }
+            | Self::FixedTime { quantum, .. }
+            | Self::WarmUp { quantum, .. }
+            | Self::LoadSweep { quantum } => Some(quantum),
+        }
+    }
+
+    /// The same with arrays of this size, if it has any.
+    pub(crate) fn with_array(mut self, array: Bytes) -> Self {
+        match &mut self {
+            Self::FixedWork { quantum, .. }
+            | Self::FixedTime { quantum, .. }
+            | Self::WarmUp { quantum, .. }
+            | Self::LoadSweep { quantum } => quantum.array = Some(array),
+            Self::Detours => {}
+        }
+        self
+    }
 }
 
 /// Options of a measurement of every CPU by itself.
@@ -131,6 +198,12 @@ pub struct CpuOptions {
     pub duration: Nanos,
     /// CPUs to measure; `None` for all allowed ones.
     pub cpus: Option<CpuSet>,
+    /// Whether one CPU measures after the other, each for the whole time.
+    pub one_at_a_time: bool,
+    /// What runs on the CPUs that do not measure.
+    pub neighbours: Vec<Neighbour>,
+    /// Priority of the measuring threads under SCHED_FIFO, 1 to 99; `None` for the ordinary policy.
+    pub realtime: Option<u8>,
     /// Whether to record a kernel trace.
     pub trace: bool,
     /// The size limit of the run on disk: the measurement ends early when it is reached.
@@ -155,16 +228,28 @@ impl CpuOptions {
         )?;
         match self.what {
             CpuMeasurement::Detours => {}
-            CpuMeasurement::LoadSweep { work } => work.check()?,
-            CpuMeasurement::FixedWork { work, runs } => {
-                work.check()?;
+            CpuMeasurement::LoadSweep { quantum } => quantum.check()?,
+            CpuMeasurement::FixedTime { quantum, every } => {
+                if !(EVERY[0]..=EVERY[1]).contains(&every) {
+                    let next = format!("give a time from {} to {}", EVERY[0], EVERY[1]);
+                    return refused(format!("--every {every}"), "not a fixed time", next);
+                }
+                quantum.check_array()?;
+                quantum.work.check_unit(every)?;
+            }
+            CpuMeasurement::FixedWork { quantum, runs } => {
+                quantum.check()?;
                 if runs == Some(0) {
                     let next = "give at least 1, as in --runs 100000".to_owned();
                     return refused("--runs 0".to_owned(), "there would be no result", next);
                 }
             }
-            CpuMeasurement::WarmUp { work, starts, rest } => {
-                work.check()?;
+            CpuMeasurement::WarmUp {
+                quantum,
+                starts,
+                rest,
+            } => {
+                quantum.check()?;
                 if !STARTS.contains(&starts) {
                     let reason = "not a number of starts that tells something";
                     let next = format!("give {} to {}", STARTS.start(), STARTS.end());
@@ -176,13 +261,43 @@ impl CpuOptions {
                 }
             }
         }
+        if let Some(priority) = self.realtime.filter(|p| !PRIORITIES.contains(p)) {
+            return refused(
+                format!("--realtime {priority}"),
+                "not a priority of SCHED_FIFO",
+                format!("give {} to {}", PRIORITIES.start(), PRIORITIES.end()),
+            );
+        }
         check_size(self.max_size)?;
         check_cpus(self.cpus.as_ref())
     }
 }
 
+impl Quantum {
+    fn check(self) -> Result<(), SessionError> {
+        self.work.check()?;
+        self.check_array()
+    }
+
+    fn check_array(self) -> Result<(), SessionError> {
+        match self.array {
+            Some(array) if self.kernel != WorkKernel::Stream => refused(
+                format!("--array {array}"),
+                "only the stream works on arrays",
+                "omit it, or give --kernel stream".to_owned(),
+            ),
+            Some(array) if array < LEAST_ARRAY => refused(
+                format!("--array {array}"),
+                "too little to stream through",
+                format!("give at least {LEAST_ARRAY}"),
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Work {
-    /// Fibonacci steps of a quantum on CPUs of this speed.
+    /// Steps of a quantum on CPUs of this speed.
     pub(crate) fn steps(self, speed: Speed) -> u64 {
         match self {
             Self::Time(time) => speed.steps(time),
@@ -195,6 +310,29 @@ impl Work {
         match self {
             Self::Time(time) => time,
             Self::Steps(steps) => speed.time(steps),
+        }
+    }
+
+    /// The usual unit of a fixed time quantum: 200 fit into it.
+    pub fn unit_of(every: Nanos) -> Self {
+        Self::Time(Nanos::from_nanos(every.get() / UNITS))
+    }
+
+    /// Checks it as a unit of a fixed time quantum.
+    fn check_unit(self, every: Nanos) -> Result<(), SessionError> {
+        let [least, most] = [LEAST_UNIT, Nanos::from_nanos(every.get() / LEAST_UNITS)];
+        match self {
+            Self::Time(time) if !(least..=most).contains(&time) => refused(
+                format!("--work {time}"),
+                &format!("not a unit of which several fit into {every}"),
+                format!("give a time from {least} to {most}, or steps"),
+            ),
+            Self::Steps(steps) if !(UNIT_STEPS..=*STEPS.end()).contains(&steps) => refused(
+                format!("--work {steps}"),
+                "not a number of steps for a unit",
+                format!("give {UNIT_STEPS} or more, or a time, as in {least}"),
+            ),
+            _ => Ok(()),
         }
     }
 

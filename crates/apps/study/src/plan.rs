@@ -1,7 +1,7 @@
 //! What is measured: CPUs, ranks, parts, and how long each takes.
 
-use crate::{CpuMeasurement, CpuOptions, StudyOptions, Work};
-use idlewave_run::Coupling;
+use crate::{CpuMeasurement, CpuOptions, Quantum, StudyOptions, Work};
+use idlewave_run::{Coupling, Neighbour, WorkKernel};
 use idlewave_session::SessionError;
 use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, Rank};
 use idlewave_workloads::fibonacci::Speed;
@@ -23,10 +23,17 @@ pub enum Part {
     Detours,
     /// The fixed work quantum on every CPU.
     FixedWork {
-        /// Work of a quantum.
-        work: Work,
+        /// The work.
+        quantum: Quantum,
         /// Quanta per CPU, if they are not as many as fit into the duration.
         runs: Option<u64>,
+    },
+    /// The fixed time quantum on every CPU.
+    FixedTime {
+        /// The work of one unit.
+        quantum: Quantum,
+        /// The time of a quantum.
+        every: Nanos,
     },
     /// A lockstep run of all ranks.
     Lockstep {
@@ -53,14 +60,23 @@ pub struct Piece {
 }
 
 impl Piece {
+    /// The same on each of its CPUs, one after the other.
+    fn one_at_a_time(&self) -> impl Iterator<Item = Piece> {
+        let of = |cpu: &Cpu| Piece {
+            cpus: vec![*cpu],
+            ..self.clone()
+        };
+        self.cpus.iter().map(of)
+    }
+
     /// How long it takes on CPUs of this speed.
     pub fn takes(&self, speed: Speed) -> Duration {
         match self.part {
             Part::FixedWork {
-                work,
+                quantum,
                 runs: Some(runs),
             } => {
-                let all = work.time(speed).get().saturating_mul(runs);
+                let all = quantum.work.time(speed).get().saturating_mul(runs);
                 self.duration.min(Duration::from_nanos(all))
             }
             _ => self.duration,
@@ -77,6 +93,14 @@ pub struct Plan {
     pub rank_cpus: Vec<Cpu>,
     /// The parts, one after the other.
     pub parts: Vec<Piece>,
+    /// What runs on the CPUs that do not measure.
+    pub neighbours: Vec<Neighbour>,
+    /// Whether one CPU measures after the other.
+    pub one_at_a_time: bool,
+    /// Priority of the measuring threads under SCHED_FIFO; `None` for the ordinary policy.
+    pub realtime: Option<u8>,
+    /// The CPUs that this process may use.
+    pub allowed: CpuSet,
     /// The size limit of the run on disk.
     pub max_size: Bytes,
 }
@@ -106,7 +130,7 @@ impl Plan {
             max_iterations: MOST_RECORDS / ranks as u64,
         };
         let work = Part::FixedWork {
-            work: Work::Time(quantum),
+            quantum: Work::Time(quantum).into(),
             runs: None,
         };
         Ok(Self {
@@ -117,6 +141,10 @@ impl Plan {
                 on(&list, lockstep(Coupling::Neighbours), share(30)),
                 on(&list, lockstep(Coupling::Barrier), share(30)),
             ],
+            neighbours: Vec::new(),
+            one_at_a_time: false,
+            realtime: None,
+            allowed: allowed.clone(),
             max_size: options.max_size,
             cpus,
         })
@@ -131,20 +159,27 @@ impl Plan {
         let duration = options.duration.to_duration();
         let cpus = chosen(options.cpus.as_ref(), allowed)?;
         let all: Vec<Cpu> = cpus.iter().collect();
-        let fixed = |work, runs| Part::FixedWork { work, runs };
+        let fixed = |quantum, runs| Part::FixedWork { quantum, runs };
         let parts = match options.what {
             CpuMeasurement::Detours => vec![on(&all, Part::Detours, duration)],
-            CpuMeasurement::FixedWork { work, runs } => {
-                vec![on(&all, fixed(work, runs), duration)]
+            CpuMeasurement::FixedWork { quantum, runs } => {
+                vec![on(&all, fixed(quantum, runs), duration)]
             }
-            CpuMeasurement::WarmUp { work, starts, rest } => {
+            CpuMeasurement::FixedTime { quantum, every } => {
+                vec![on(&all, Part::FixedTime { quantum, every }, duration)]
+            }
+            CpuMeasurement::WarmUp {
+                quantum,
+                starts,
+                rest,
+            } => {
                 let start = [
                     on(&all, Part::Rest, rest.to_duration()),
-                    on(&all, fixed(work, None), duration),
+                    on(&all, fixed(quantum, None), duration),
                 ];
                 vec![start; starts as usize].concat()
             }
-            CpuMeasurement::LoadSweep { work } => {
+            CpuMeasurement::LoadSweep { quantum } => {
                 if all.len() < 2 {
                     return Err(SessionError::Option {
                         option: format!("--cpus {cpus}"),
@@ -153,17 +188,75 @@ impl Plan {
                     });
                 }
                 let point = |busy: usize| {
-                    [Part::Detours, fixed(work, None)].map(|part| on(&all[..busy], part, duration))
+                    [Part::Detours, fixed(quantum, None)]
+                        .map(|part| on(&all[..busy], part, duration))
                 };
                 busy(all.len()).flat_map(point).collect()
             }
         };
-        Ok(Self {
+        let plan = Self {
             cpus,
             rank_cpus: Vec::new(),
-            parts,
+            parts: match options.one_at_a_time {
+                true => parts.iter().flat_map(Piece::one_at_a_time).collect(),
+                false => parts,
+            },
+            neighbours: options.neighbours.clone(),
+            one_at_a_time: options.one_at_a_time,
+            realtime: options.realtime,
+            allowed: allowed.clone(),
             max_size: options.max_size,
+        };
+        plan.check_free()?;
+        Ok(plan)
+    }
+
+    /// The CPUs that do not measure in a part.
+    pub fn free(&self, piece: &Piece) -> CpuSet {
+        self.allowed
+            .difference(&piece.cpus.iter().copied().collect())
+    }
+
+    /// Refuses neighbours without a CPU, and real-time threads that would leave none to others: the
+    /// one that collects their records, and everything that could end them.
+    fn check_free(&self) -> Result<(), SessionError> {
+        if self.parts.iter().all(|piece| !self.free(piece).is_empty()) {
+            return Ok(());
+        }
+        let loads: Vec<&str> = self.neighbours.iter().map(|n| n.name()).collect();
+        let (option, reason) = match self.realtime {
+            Some(priority) => (
+                format!("--realtime {priority}"),
+                "all CPUs that this process may use would measure, and nothing else could run",
+            ),
+            None if loads.is_empty() => return Ok(()),
+            None => (
+                format!("--load {}", loads.join(",")),
+                "all CPUs measure, and none is left for the load",
+            ),
+        };
+        let next = match self.allowed.len() {
+            1 => "let this process use a second CPU",
+            _ => "add --one-at-a-time, or choose fewer CPUs with --cpus",
+        };
+        Err(SessionError::Option {
+            option,
+            reason: reason.to_owned(),
+            next: next.to_owned(),
         })
+    }
+
+    /// The kernel whose speed decides how many steps take a time, and the size of its arrays: that of
+    /// the fixed work; of lockstep runs the usual.
+    pub fn kernel(&self) -> (WorkKernel, Option<Bytes>) {
+        let mut parts = self.parts.iter().map(|piece| piece.part);
+        let of = |part| match part {
+            Part::FixedWork { quantum, .. } | Part::FixedTime { quantum, .. } => {
+                Some((quantum.kernel, quantum.array))
+            }
+            Part::Detours | Part::Lockstep { .. } | Part::Rest => None,
+        };
+        parts.find_map(of).unwrap_or_default()
     }
 
     /// The time that all parts take on CPUs of this speed.
@@ -244,11 +337,14 @@ mod tests {
         assert_eq!(of(24), [1, 2, 3, 4, 5, 6, 7, 8, 16, 24]);
         let options = CpuOptions {
             what: CpuMeasurement::LoadSweep {
-                work: Work::Time(Nanos::from_micros(20)),
+                quantum: Work::Time(Nanos::from_micros(20)).into(),
             },
             output: None,
             duration: Nanos::from_secs(1),
             cpus: Some(set("3,5")),
+            one_at_a_time: false,
+            neighbours: Vec::new(),
+            realtime: None,
             trace: false,
             max_size: Bytes::new(1 << 30),
             command: Vec::new(),
@@ -262,6 +358,50 @@ mod tests {
         };
         let refused = Plan::of_cpus(&alone, &set("0-7")).expect_err("one CPU");
         assert!(refused.to_string().contains("--cpus 3"), "{refused}");
+    }
+
+    fn of_cpus(change: impl FnOnce(&mut CpuOptions)) -> Result<Plan, String> {
+        let mut options = CpuOptions {
+            what: CpuMeasurement::Detours,
+            output: None,
+            duration: Nanos::from_secs(1),
+            cpus: None,
+            one_at_a_time: false,
+            neighbours: Vec::new(),
+            realtime: None,
+            trace: false,
+            max_size: Bytes::new(1 << 30),
+            command: Vec::new(),
+        };
+        change(&mut options);
+        Plan::of_cpus(&options, &set("0-3")).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn one_cpu_after_the_other_measures_for_the_whole_time() {
+        let plan = of_cpus(|o| o.one_at_a_time = true).expect("a plan");
+        let cpus: Vec<_> = plan.parts.iter().map(|p| p.cpus.clone()).collect();
+        assert_eq!(cpus, [0, 1, 2, 3].map(|cpu| vec![Cpu::new(cpu)]));
+        assert_eq!(plan.takes(SPEED), Duration::from_secs(4));
+        assert_eq!(plan.free(&plan.parts[1]), set("0,2-3"));
+    }
+
+    #[test]
+    fn neighbours_need_a_cpu_and_real_time_threads_leave_one() {
+        let load = |o: &mut CpuOptions| o.neighbours = vec![Neighbour::Cpu, Neighbour::Io];
+        let real = |o: &mut CpuOptions| o.realtime = Some(5);
+        let refused = of_cpus(load).expect_err("no CPU is left");
+        assert!(refused.contains("--load cpu,io"), "{refused}");
+        let refused = of_cpus(real).expect_err("no CPU is left");
+        assert!(refused.contains("--realtime 5"), "{refused}");
+        for change in [load, real] {
+            let alone = |o: &mut CpuOptions| o.one_at_a_time = true;
+            let fewer = |o: &mut CpuOptions| o.cpus = Some(set("1-3"));
+            of_cpus(|o| [change, alone].iter().for_each(|f| f(o))).expect("one at a time");
+            of_cpus(|o| [change, fewer].iter().for_each(|f| f(o))).expect("CPU 0 is left");
+        }
+        let refused = of_cpus(|o| o.realtime = Some(0)).expect_err("no such priority");
+        assert!(refused.contains("--realtime 0"), "{refused}");
     }
 
     #[test]

@@ -4,14 +4,14 @@ mod phases;
 
 use crate::plan::Plan;
 use crate::size::Size;
-use crate::{CpuMeasurement, CpuOptions, StudyOptions};
-use idlewave_capture::host::{allowed_cpus, read_host};
+use crate::{CpuMeasurement, CpuOptions, Quantum, StudyOptions};
+use idlewave_capture::host::{allowed_cpus, available_memory, read_host, realtime_reserve};
 use idlewave_capture::proc::ContaminationMeter;
 use idlewave_clock::{Calibration, Counter, Readings};
 use idlewave_pipeline::{Analysis, Effort, PipelineError, analyse_locked, write_report};
 use idlewave_run::{
-    Contamination, Incomplete, Ledger, Manifest, NodeSheet, RankSheet, RunState, RunWriter,
-    SchemaVersion, TraceCost, TraceMode, TraceSheet,
+    Conditions, Contamination, Incomplete, Ledger, Manifest, Neighbour, NodeSheet, RankSheet,
+    Realtime, RunState, RunWriter, SchemaVersion, TraceCost, TraceMode, TraceSheet, WorkKernel,
 };
 use idlewave_session::{
     KernelView, Lock, Progress, Recording, SessionError, Stop, Utc, check_machine, ended_after,
@@ -20,11 +20,15 @@ use idlewave_session::{
 use idlewave_sys::files;
 use idlewave_units::{Bytes, CpuSet, NodeId};
 use idlewave_workloads::fibonacci::Speed;
+use idlewave_workloads::{Kernel, enter_realtime};
 use phases::Phases;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use tempfile::TempDir;
+
+/// The least size of arrays that count as memory where the caches are not known.
+const LEAST_MEMORY: Bytes = Bytes::from_kib(64 << 10);
 
 /// What is common to all measurements of this machine.
 struct Request<'a> {
@@ -99,7 +103,15 @@ pub fn measure_cpus(
     progress: &dyn Progress,
 ) -> Result<CpuAnalysis, PipelineError> {
     check_machine()?;
-    let plan = Plan::of_cpus(options, &allowed()?)?;
+    let allowed = allowed()?;
+    let root = Path::new("/");
+    let what = sized(options, &allowed, root)?;
+    let options = &CpuOptions {
+        what,
+        ..options.clone()
+    };
+    let plan = Plan::of_cpus(options, &allowed)?;
+    may_be_realtime(options.realtime)?;
     let (path, scratch) = match &options.output {
         Some(path) => (path.clone(), None),
         None => {
@@ -114,6 +126,7 @@ pub fn measure_cpus(
         name: match options.what {
             CpuMeasurement::Detours => "idlewave measure detour",
             CpuMeasurement::FixedWork { .. } => "idlewave measure fwq",
+            CpuMeasurement::FixedTime { .. } => "idlewave measure ftq",
             CpuMeasurement::WarmUp { .. } => "idlewave measure warmup",
             CpuMeasurement::LoadSweep { .. } => "idlewave measure load-sweep",
         },
@@ -132,6 +145,60 @@ pub fn measure_cpus(
         analysis,
         _scratch: scratch,
     })
+}
+
+/// Size of arrays that do not fit into the caches: four times the last level.
+fn beyond_caches(root: &Path) -> Bytes {
+    let caches = read_host(root).caches;
+    let last = caches.iter().map(|cache| cache.size.get()).max();
+    Bytes::new((4 * last.unwrap_or(0)).max(LEAST_MEMORY.get()))
+}
+
+/// The measurement with arrays of a known size, for which there is memory, as for those of memory
+/// neighbours.
+fn sized(
+    options: &CpuOptions,
+    allowed: &CpuSet,
+    root: &Path,
+) -> Result<CpuMeasurement, SessionError> {
+    let streams = |q: &Quantum| q.kernel == WorkKernel::Stream;
+    let quantum = options.what.quantum().filter(streams);
+    let loads = options.neighbours.contains(&Neighbour::Memory);
+    if quantum.is_none() && !loads {
+        return Ok(options.what);
+    }
+    let usual = beyond_caches(root);
+    let size = quantum.map(|q| q.array.unwrap_or(usual));
+    let measuring = match options.one_at_a_time {
+        true => 1,
+        false => options.cpus.as_ref().unwrap_or(allowed).len() as u64,
+    };
+    let of_load = match loads {
+        true => (allowed.len() as u64).saturating_sub(measuring).max(1),
+        false => 0,
+    };
+    let all = size.map_or(0, |size| size.get().saturating_mul(measuring));
+    let all = Bytes::new(all.saturating_add(usual.get().saturating_mul(of_load)));
+    match available_memory(root).filter(|room| *room < all) {
+        None => Ok(size.map_or(options.what, |size| options.what.with_array(size))),
+        Some(room) => Err(SessionError::Option {
+            option: match size {
+                Some(_) => "--kernel stream".to_owned(),
+                None => "--load memory".to_owned(),
+            },
+            reason: format!("the arrays of all CPUs, {all}, do not fit into {room} of memory"),
+            next: "give a smaller --array, or fewer --cpus".to_owned(),
+        }),
+    }
+}
+
+/// Whether this user may have the priority, before anything is recorded.
+fn may_be_realtime(priority: Option<u8>) -> Result<(), SessionError> {
+    let Some(priority) = priority else {
+        return Ok(());
+    };
+    let tried = std::thread::spawn(move || enter_realtime(priority)).join();
+    tried.map_or(Ok(()), |tried| Ok(tried?))
 }
 
 fn allowed() -> Result<CpuSet, SessionError> {
@@ -153,7 +220,8 @@ fn measured(
     let manifest = manifest(request, root, &calibration, readings);
     let out = RunWriter::record(path, manifest)?;
     let lock = Lock::take(path)?;
-    let speed = Speed::measure(&calibration);
+    let (kernel, array) = plan.kernel();
+    let speed = Speed::of(&mut Kernel::new(kernel, array), &calibration);
     if request.kept {
         tell_size(request, Size::of(plan, speed, request.trace), progress);
     }
@@ -161,6 +229,7 @@ fn measured(
         plan,
         readings,
         speed,
+        memory: beyond_caches(root),
         calibration,
     };
     record(request, root, phases, out, stop, progress).map_err(|error| failed(path, error))?;
@@ -213,6 +282,14 @@ fn manifest(
             contamination: Contamination::default(),
             alignment: None,
         }],
+        conditions: Conditions {
+            one_at_a_time: request.plan.one_at_a_time,
+            neighbours: request.plan.neighbours.clone(),
+            realtime: request.plan.realtime.map(|priority| Realtime {
+                priority,
+                reserve: realtime_reserve(root),
+            }),
+        },
         phases: Vec::new(),
         ranks: request
             .plan

@@ -7,6 +7,8 @@ use idlewave_workloads::fibonacci::Speed;
 
 /// Bytes in the table for one fixed work quantum.
 const QUANTUM: u64 = 9;
+/// Bytes in the table for one fixed time quantum.
+const TIMED_QUANTUM: u64 = 11;
 /// Bytes of kernel trace and its tables for one second of a busy CPU: some 1,000 to 2,000 events.
 const TRACED_SECOND: u64 = 128 << 10;
 
@@ -30,8 +32,11 @@ impl Size {
             match piece.part {
                 // Detours are few.
                 Part::Detours | Part::Rest => 0,
-                Part::FixedWork { work, .. } => {
-                    fit(work.time(speed)) * piece.cpus.len() as u64 * QUANTUM
+                Part::FixedWork { quantum, .. } => {
+                    fit(quantum.work.time(speed)) * piece.cpus.len() as u64 * QUANTUM
+                }
+                Part::FixedTime { every, .. } => {
+                    fit(every) * piece.cpus.len() as u64 * TIMED_QUANTUM
                 }
                 Part::Lockstep {
                     work,

@@ -3,16 +3,19 @@
 
 use crate::contamination::told;
 use crate::{
-    Contamination, Header, Ledger, Manifest, NoiseProfile, SourceKind, TraceMode, TraceSheet,
+    Conditions, Contamination, Header, Ledger, Manifest, NoiseProfile, ReservedBy, SourceKind,
+    TraceMode, TraceSheet, WorkKernel,
 };
-use idlewave_units::{Cpu, CpuSet, Nanos, Rank};
+use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, Rank};
 use serde::{Deserialize, Serialize};
 
+mod fixed_time;
 mod jitter;
 mod load_sweep;
 mod program;
 
 // Results of estimators are stored as they are: these types are part of the schema.
+pub use fixed_time::*;
 pub use idlewave_stats::estimate::{Estimate, Periodicity};
 pub use idlewave_stats::warm_up::{Repeated, WarmUp};
 pub use jitter::*;
@@ -29,6 +32,9 @@ pub struct Findings {
     pub trace: TraceSheet,
     /// Load by other processes.
     pub contamination: Contamination,
+    /// Conditions under which CPUs were measured by themselves.
+    #[serde(default)]
+    pub conditions: Conditions,
     /// Noise of every CPU measured.
     pub cpus: Vec<CpuNoise>,
     /// The same with more and more CPUs busy; `None` if that was not measured.
@@ -89,9 +95,31 @@ pub struct CpuNoise {
     pub detours: Option<DetourFindings>,
     /// What the fixed work quantum showed; `None` if it did not run. Of several starts, the last.
     pub fixed_work: Option<FixedWorkFindings>,
+    /// What the fixed time quantum showed; `None` if it did not run.
+    #[serde(default)]
+    pub fixed_time: Option<FixedTimeFindings>,
+    /// Gaps that the kernel made to keep time for ordinary threads; `None` without a real-time policy
+    /// or without such gaps.
+    #[serde(default)]
+    pub reserved: Option<ReservedGaps>,
     /// What several starts of it after idleness have in common; `None` if there were not several.
     #[serde(default)]
     pub starts: Option<Repeated>,
+}
+
+/// Gaps in real-time threads that the kernel makes on purpose.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReservedGaps {
+    /// How the kernel made them.
+    pub by: ReservedBy,
+    /// How many.
+    pub count: u64,
+    /// Median length, nanoseconds.
+    pub length: Estimate,
+    /// Median distance of their starts; `None` of a single one.
+    pub distance: Option<Nanos>,
+    /// Share of the time that they took, 0..=1.
+    pub share: f64,
 }
 
 /// What the detour loop saw on one CPU.
@@ -141,8 +169,14 @@ pub struct LengthClass {
 /// What the fixed work quantum showed on one CPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FixedWorkFindings {
-    /// Work of one quantum in Fibonacci steps.
+    /// Work of one quantum in steps of the kernel.
     pub work_steps: u64,
+    /// What a step does.
+    #[serde(default)]
+    pub kernel: WorkKernel,
+    /// Size of the arrays of each CPU; `None` if the kernel has none.
+    #[serde(default)]
+    pub array: Option<Bytes>,
     /// Repetitions.
     pub count: u64,
     /// Undisturbed duration: median on the fastest speed level.

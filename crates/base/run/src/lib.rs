@@ -10,6 +10,7 @@ mod bundle;
 mod codes;
 mod column;
 mod compressed;
+mod conditions;
 mod contamination;
 mod coupling;
 mod error;
@@ -27,10 +28,12 @@ pub mod tables;
 #[doc(hidden)]
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod work;
 
 pub use batches::for_each_batch;
 pub use bundle::{RunReader, RunWriter, is_run};
 pub use column::Cell;
+pub use conditions::{Conditions, Neighbour, Realtime, Reserve, ReservedBy};
 pub use contamination::{Contamination, busy_nodes, is_contaminated};
 pub use coupling::{Coupling, Decomposition, ExchangeVariant, Link, Neighbourhood, WaitsFor};
 pub use error::RunError;
@@ -47,3 +50,4 @@ pub use profile::{LengthBin, NoiseProfile, NoiseSource};
 pub use simulated::{Simulated, SimulatedDelay};
 pub use table_io::{TableReader, TableWriter};
 pub use tables::{SourceKind, Table};
+pub use work::WorkKernel;

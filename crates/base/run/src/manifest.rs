@@ -1,10 +1,10 @@
 //! `run.json`: what a run is, where it was recorded, what it holds and what is missing.
 
 use crate::{
-    Contamination, Coupling, ExchangeVariant, HostSheet, Ledger, Neighbourhood, Simulated,
-    busy_nodes,
+    Conditions, Contamination, Coupling, ExchangeVariant, HostSheet, Ledger, Neighbourhood,
+    Simulated, WorkKernel, busy_nodes,
 };
-use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
+use idlewave_units::{Bytes, Cpu, Nanos, NodeId, Pid, Rank};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -51,6 +51,9 @@ pub struct Manifest {
     pub simulated: Option<Simulated>,
     /// The nodes; `NodeId` is the index.
     pub nodes: Vec<NodeSheet>,
+    /// Conditions of a measurement of CPUs by themselves.
+    #[serde(default)]
+    pub conditions: Conditions,
     /// The phases, in order; tables refer to a phase by its index.
     pub phases: Vec<Phase>,
     /// The ranks of the lockstep phases; `Rank` is the index.
@@ -67,7 +70,9 @@ impl Manifest {
         let of_cpu = |p: &Phase| {
             matches!(
                 p.kind,
-                PhaseKind::Detour { .. } | PhaseKind::FixedWork { .. }
+                PhaseKind::Detour { .. }
+                    | PhaseKind::FixedWork { .. }
+                    | PhaseKind::FixedTime { .. }
             )
         };
         !self.phases.is_empty() && self.phases.iter().all(of_cpu)
@@ -229,8 +234,25 @@ pub enum PhaseKind {
     },
     /// Fixed work quantum on all CPUs at once; table `quanta`.
     FixedWork {
-        /// Work of one quantum in Fibonacci steps.
+        /// Work of one quantum in steps of the kernel.
         work_steps: u64,
+        /// What a step does.
+        #[serde(default)]
+        kernel: WorkKernel,
+        /// Size of the arrays of each CPU; `None` if the kernel has none.
+        #[serde(default)]
+        array: Option<Bytes>,
+    },
+    /// Fixed time quantum on all CPUs at once; table `quanta`.
+    FixedTime {
+        /// Distance of the points of the clock at which a quantum ends and the next begins.
+        interval: Nanos,
+        /// Work of one unit in steps of the kernel.
+        work_steps: u64,
+        /// What a step does.
+        kernel: WorkKernel,
+        /// Size of the arrays of each CPU; `None` if the kernel has none.
+        array: Option<Bytes>,
     },
     /// Lockstep run; tables `regions` and `detours`.
     Lockstep {

@@ -239,6 +239,7 @@ mod tests {
                     cpu: Cpu::new((first * batch + i) as u32),
                     begin_ns,
                     duration: Nanos::ZERO,
+                    units: None,
                 });
             }
             table.extend(&rows).unwrap();

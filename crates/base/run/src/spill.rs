@@ -47,6 +47,8 @@ pub enum RecordKind {
     /// A step of the Lennard-Jones run: start of the step, of the exchange, of the rebuild of the
     /// list and of the forces. Ends like an [`Iteration`](Self::Iteration).
     MdStep = 5,
+    /// A fixed time quantum: start, end, units of work that ended in it.
+    TimedQuantum = 6,
     /// State of a program's ring: `recording` defines its words. The block's `rank` is the number
     /// of the ring.
     RingState = 16,
@@ -59,6 +61,7 @@ impl RecordKind {
     pub const fn words(self) -> usize {
         match self {
             Self::Detour | Self::Quantum | Self::Iteration | Self::RankGap => 2,
+            Self::TimedQuantum => 3,
             Self::MdStep => 4,
             Self::RingState => 48,
             Self::RingRecord => 8,
@@ -72,6 +75,7 @@ impl RecordKind {
             Self::Iteration,
             Self::RankGap,
             Self::MdStep,
+            Self::TimedQuantum,
             Self::RingState,
             Self::RingRecord,
         ]

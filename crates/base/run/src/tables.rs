@@ -2,7 +2,7 @@
 //! node's CLOCK_MONOTONIC; durations are [`Nanos`].
 
 use crate::Cell;
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow_schema::{Field, Schema};
 use idlewave_units::{Bytes, Cpu, Nanos, NodeId, Pid, Rank};
 use std::sync::Arc;
@@ -83,9 +83,7 @@ macro_rules! tables {
             }
             fn append_batch(&mut self, batch: &RecordBatch) -> Result<(), String> {
                 $(
-                    let array = batch
-                        .column_by_name(stringify!($col))
-                        .ok_or_else(|| missing(stringify!($col)))?;
+                    let array = column::<$ty>(batch, stringify!($col))?;
                     <$ty as Cell>::extend_from(array.as_ref(), &mut self.$col)
                         .ok_or_else(|| misfit::<$ty>(stringify!($col), array.as_ref()))?;
                 )+
@@ -104,8 +102,13 @@ macro_rules! tables {
     };
 }
 
-fn missing(column: &str) -> String {
-    format!("column `{column}` is missing")
+/// A column of a batch; one that may be empty is so where an older version did not write it.
+fn column<T: Cell>(batch: &RecordBatch, name: &str) -> Result<ArrayRef, String> {
+    match batch.column_by_name(name) {
+        Some(array) => Ok(Arc::clone(array)),
+        None if T::NULLABLE => Ok(new_null_array(&T::data_type(), batch.num_rows())),
+        None => Err(format!("column `{name}` is missing")),
+    }
 }
 
 fn misfit<T: Cell>(column: &str, array: &dyn Array) -> String {
@@ -268,7 +271,7 @@ tables! {
         length: Nanos,
     }
 
-    /// One repetition of the fixed work quantum.
+    /// One repetition of the fixed work quantum, or one fixed time quantum.
     Quanta of Quantum = "quanta" {
         /// Index of the phase in the manifest.
         phase: u32,
@@ -278,6 +281,8 @@ tables! {
         begin_ns: u64,
         /// Time the quantum took.
         duration: Nanos,
+        /// Units of work that ended in it, of a fixed time quantum.
+        units: Option<u64>,
     }
 
     /// CPU time that a thread took between two readings of its counters
@@ -551,6 +556,27 @@ mod tests {
         back.append_batch(&table.to_batch()).unwrap();
         assert_eq!(back, table);
         assert_eq!(back.rows().count(), 2);
+    }
+
+    #[test]
+    fn a_column_that_older_versions_did_not_write_is_empty() {
+        let mut table = Quanta::default();
+        for units in [Some(7), None] {
+            table.push(Quantum {
+                phase: 0,
+                cpu: Cpu::new(1),
+                begin_ns: 5,
+                duration: Nanos::from_nanos(3),
+                units,
+            });
+        }
+        let batch = table.to_batch();
+        let older = batch.project(&[0, 1, 2, 3]).unwrap();
+        let mut back = Quanta::default();
+        back.append_batch(&older).unwrap();
+        assert_eq!(back.units, [None, None]);
+        back.append_batch(&batch).unwrap();
+        assert_eq!(back.units, [None, None, Some(7), None]);
     }
 
     #[test]

@@ -43,6 +43,7 @@ pub fn empty_manifest() -> Manifest {
             contamination: Contamination::default(),
             alignment: None,
         }],
+        conditions: Default::default(),
         phases: Vec::new(),
         ranks: Vec::new(),
         losses: Ledger::default(),

@@ -15,6 +15,7 @@ pub mod pid_namespace;
 pub mod poll;
 pub mod private_dir;
 pub mod process;
+pub mod realtime;
 pub mod run_as;
 pub mod shield;
 pub mod terminal;

@@ -169,6 +169,18 @@ impl From<WorkloadError> for SessionError {
                 reason: error.to_string(),
                 next: "give CPUs that this process may use with --cpus".to_owned(),
             },
+            WorkloadError::Realtime { priority, .. } => SessionError::NotPossible {
+                reason: error.to_string(),
+                next: format!(
+                    "run as root, or allow it: CAP_SYS_NICE, or LimitRTPRIO= (ulimit -r) of {priority}"
+                ),
+            },
+            WorkloadError::Neighbour { neighbour, .. } => SessionError::NotPossible {
+                reason: error.to_string(),
+                next: format!(
+                    "leave out --load {neighbour}, or choose another place with -o or TMPDIR"
+                ),
+            },
             WorkloadError::Spawn(_) => SessionError::NotPossible {
                 reason: error.to_string(),
                 next: "use fewer --ranks, or allow more threads with ulimit -u".to_owned(),

@@ -42,6 +42,7 @@ fn turn() {
         cpus: vec![cpu],
         duration: Duration::from_millis(200),
         threshold: Nanos::from_micros(1),
+        realtime: None,
         phase: 0,
     };
     let mut turns: Vec<f64> = (0..20)

@@ -1,7 +1,7 @@
-//! The measuring thread and its CPU.
+//! The measuring thread, its CPU and its policy.
 
 use crate::WorkloadError;
-use idlewave_sys::affinity;
+use idlewave_sys::{affinity, realtime};
 use idlewave_units::Cpu;
 
 /// Binds the calling thread to one CPU. Works for any number of CPUs.
@@ -11,6 +11,15 @@ use idlewave_units::Cpu;
 pub fn pin(cpu: Cpu) -> Result<(), WorkloadError> {
     let bound = affinity::bind(&[cpu].into_iter().collect());
     bound.map_err(|source| WorkloadError::Pin { cpu, source })
+}
+
+/// Gives the calling thread a priority under SCHED_FIFO, 1 to 99.
+///
+/// # Errors
+/// The user may not have it.
+pub fn enter_realtime(priority: u8) -> Result<(), WorkloadError> {
+    let taken = realtime::take_fifo(priority);
+    taken.map_err(|source| WorkloadError::Realtime { priority, source })
 }
 
 /// Involuntary context switches of the calling thread so far; `None` if the system does not say.

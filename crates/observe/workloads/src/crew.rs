@@ -1,7 +1,7 @@
 //! Pinned threads that start together, and the caller that collects their records meanwhile.
 
 use crate::WorkloadError;
-use crate::affinity::pin;
+use crate::affinity::{enter_realtime, pin};
 use crate::recorder::Collector;
 use bytemuck::Pod;
 use idlewave_clock::{Calibration, Pair};
@@ -78,16 +78,25 @@ pub struct Member {
     pub name: String,
     /// CPU to which it is bound.
     pub cpu: Cpu,
+    /// Its priority under SCHED_FIFO; `None` for the ordinary policy.
+    pub realtime: Option<u8>,
 }
 
 impl Member {
-    /// One thread per CPU, named after it.
-    pub fn on_each(cpus: &[Cpu], name: &str) -> Vec<Self> {
+    /// One thread per CPU, named after it, of the ordinary policy or a real-time priority.
+    pub fn on_each(cpus: &[Cpu], name: &str, realtime: Option<u8>) -> Vec<Self> {
         let member = |&cpu| Self {
             name: format!("{name}-{cpu}"),
             cpu,
+            realtime,
         };
         cpus.iter().map(member).collect()
+    }
+
+    /// Makes the calling thread this member.
+    fn settle(&self) -> Result<(), WorkloadError> {
+        pin(self.cpu)?;
+        self.realtime.map_or(Ok(()), enter_realtime)
     }
 }
 
@@ -152,7 +161,7 @@ pub fn run<R: Send>(
                 // Held until the end: dropping it tells the collector, even after a panic.
                 let _done = done;
                 // The collector waits for one report per thread, so it is still there.
-                let _ = report.send((index, pin(member.cpu).map(|()| own_thread())));
+                let _ = report.send((index, member.settle().map(|()| own_thread())));
                 drop(report);
                 gate.wait().then(body)
             };
@@ -251,6 +260,7 @@ mod tests {
             .map(|i| Member {
                 name: format!("iw-test-{i}"),
                 cpu: Cpu::new(0),
+                realtime: None,
             })
             .collect()
     }

@@ -38,6 +38,8 @@ pub struct Params {
     /// Records gaps that exceed an undisturbed turn by more than this; raised to the floor if
     /// lower.
     pub threshold: Nanos,
+    /// Priority of the threads under SCHED_FIFO; `None` for the ordinary policy.
+    pub realtime: Option<u8>,
     /// Index of the phase, for the table.
     pub phase: u32,
 }
@@ -189,7 +191,7 @@ pub fn run(
         });
     }
     let results = crew::run(
-        &Member::on_each(&params.cpus, "iw-detour"),
+        &Member::on_each(&params.cpus, "iw-detour", params.realtime),
         bodies,
         halt,
         calibration,

@@ -16,6 +16,22 @@ pub enum WorkloadError {
         /// The system's reason.
         source: io::Error,
     },
+    /// A measuring thread may not have a real-time priority.
+    #[error("take real-time priority {priority}: {source}")]
+    Realtime {
+        /// The priority.
+        priority: u8,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A neighbour could not run.
+    #[error("run the neighbour {neighbour}: {source}")]
+    Neighbour {
+        /// Its name.
+        neighbour: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// A measuring thread could not be started.
     #[error("start a measuring thread: {0}")]
     Spawn(io::Error),

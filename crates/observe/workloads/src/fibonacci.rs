@@ -4,7 +4,9 @@
 //! memory and cannot be vectorized, so its time shows only the speed of the CPU. Work is given in
 //! steps, never in time: the same steps are the same work on every rank and in every run.
 
+use crate::kernel::Kernel;
 use idlewave_clock::{Calibration, Source, with_source};
+use idlewave_run::WorkKernel;
 use idlewave_units::Nanos;
 use std::time::Duration;
 
@@ -13,9 +15,8 @@ use std::time::Duration;
 const ROUNDS: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(60);
 
-/// Number of windows, of which the quietest counts, and steps in each (some tens of microseconds).
+/// Number of windows, of which the quietest counts.
 const WINDOWS: u32 = 400;
-const WINDOW_STEPS: u64 = 50_000;
 
 /// The running pair of Fibonacci numbers, modulo 2^64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,21 +52,26 @@ impl Fibonacci {
     }
 }
 
-/// Counts that 1,000 steps take at the CPU's best: the quietest of 400 windows.
+/// Counts that 1,000 steps take at the CPU's best.
 pub fn counts_per_thousand_steps(source: impl Source) -> f64 {
-    let mut work = Fibonacci::default();
+    at_best(&mut Kernel::new(WorkKernel::Fibonacci, None), source)
+}
+
+/// Counts that 1,000 steps take in the quietest of 400 windows of some tens of microseconds.
+fn at_best(work: &mut Kernel, source: impl Source) -> f64 {
+    let steps = work.short();
     let quietest = (0..WINDOWS)
         .map(|_| {
             let begin = source.now_ordered();
-            work.advance(WINDOW_STEPS);
+            work.advance(steps);
             source.now_ordered().wrapping_sub(begin)
         })
         .min();
-    std::hint::black_box(work.value());
-    quietest.map_or(1.0, |q| q as f64 * 1_000.0 / WINDOW_STEPS as f64)
+    std::hint::black_box(work);
+    quietest.map_or(1.0, |q| q as f64 * 1_000.0 / steps as f64)
 }
 
-/// How fast a CPU is at its best.
+/// How fast a CPU does a kind of work at its best.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed {
     /// Time of 1,000 steps in nanoseconds.
@@ -73,15 +79,20 @@ pub struct Speed {
 }
 
 impl Speed {
-    /// Measures the CPU of the calling thread, in half a second.
+    /// Measures Fibonacci steps on the CPU of the calling thread, in half a second.
     pub fn measure(calibration: &Calibration) -> Self {
+        Self::of(&mut Kernel::new(WorkKernel::Fibonacci, None), calibration)
+    }
+
+    /// The same for any work.
+    pub fn of(work: &mut Kernel, calibration: &Calibration) -> Self {
         let counter = calibration.counter();
         let counts = (0..ROUNDS)
             .map(|round| {
                 if round > 0 {
                     std::thread::sleep(PAUSE);
                 }
-                with_source!(counter, s => counts_per_thousand_steps(s))
+                with_source!(counter, s => at_best(work, s))
             })
             .fold(f64::INFINITY, f64::min);
         Self {

@@ -3,13 +3,14 @@
 //! It sees what the detour loop sees, and also a CPU that runs slower.
 
 use crate::crew::{self, Feed, Member, pass_all};
-use crate::fibonacci::Fibonacci;
+use crate::kernel::Kernel;
 use crate::recorder::channel;
 use crate::{Sink, WorkloadError};
 use bytemuck::{Pod, Zeroable};
 use idlewave_clock::{Calibration, Source, with_source};
+use idlewave_run::WorkKernel;
 use idlewave_run::spill::RecordKind;
-use idlewave_units::{Cpu, Rank};
+use idlewave_units::{Bytes, Cpu, Rank};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -27,12 +28,18 @@ pub struct Params {
     pub cpus: Vec<Cpu>,
     /// How long.
     pub duration: Duration,
-    /// Work of one quantum in Fibonacci steps.
+    /// What is repeated.
+    pub kernel: WorkKernel,
+    /// Size of its arrays, of each CPU.
+    pub array: Option<Bytes>,
+    /// Its steps in one quantum.
     pub work_steps: u64,
     /// Expected time of one quantum, to size the buffers.
     pub expected: Duration,
     /// Quanta per CPU, if they are not as many as fit into the duration.
     pub runs: Option<u64>,
+    /// Priority of the threads under SCHED_FIFO; `None` for the ordinary policy.
+    pub realtime: Option<u8>,
     /// Index of the phase, for the table.
     pub phase: u32,
 }
@@ -64,7 +71,7 @@ pub fn run(
 ) -> Result<u64, WorkloadError> {
     let counter = calibration.counter();
     let duration = (params.duration.as_secs_f64() * calibration.counts_per_second()) as u64;
-    let steps = params.work_steps;
+    let (kernel, array, steps) = (params.kernel, params.array, params.work_steps);
     let runs = params.runs.unwrap_or(u64::MAX);
     let mut feeds = Vec::new();
     let mut bodies = Vec::new();
@@ -79,7 +86,7 @@ pub fn run(
         });
         bodies.push(move || {
             with_source!(counter, s => {
-                let mut work = Fibonacci::default();
+                let mut work = Kernel::new(kernel, array);
                 let mut begin = s.now_ordered();
                 let deadline = begin.saturating_add(duration);
                 let mut left = runs;
@@ -90,14 +97,14 @@ pub fn run(
                     recorder.push(Span { begin, end });
                     begin = s.now_ordered();
                 }
-                std::hint::black_box(work.value());
+                std::hint::black_box(work);
             });
             recorder.finish();
             recorder.lost()
         });
     }
     let lost = crew::run(
-        &Member::on_each(&params.cpus, "iw-work"),
+        &Member::on_each(&params.cpus, "iw-work", params.realtime),
         bodies,
         halt,
         calibration,

@@ -128,6 +128,7 @@ pub fn run(
         members.push(Member {
             name: format!("iw-rank-{index}"),
             cpu,
+            realtime: None,
         });
         let max_iterations = params.max_iterations;
         bodies.push(move || {

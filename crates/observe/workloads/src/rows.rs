@@ -1,6 +1,7 @@
 //! From records in counts to rows on CLOCK_MONOTONIC.
 
 use crate::detour::Gap;
+use crate::fixed_time::Counted;
 use crate::fixed_work::Span;
 use crate::lockstep::Iteration;
 use crate::md::Step;
@@ -61,6 +62,20 @@ impl Rows {
                         cpu: block.cpu,
                         begin_ns,
                         duration: Nanos::from_nanos(end_ns.saturating_sub(begin_ns)),
+                        units: None,
+                    });
+                }
+            }
+            (RecordKind::TimedQuantum, Some(PhaseKind::FixedTime { .. })) => {
+                for counted in bytemuck::cast_slice::<u64, Counted>(words) {
+                    let begin_ns = calibration.to_ns(counted.begin);
+                    let end_ns = calibration.to_ns(counted.end);
+                    self.quanta.push(Quantum {
+                        phase: block.phase,
+                        cpu: block.cpu,
+                        begin_ns,
+                        duration: Nanos::from_nanos(end_ns.saturating_sub(begin_ns)),
+                        units: Some(counted.units),
                     });
                 }
             }

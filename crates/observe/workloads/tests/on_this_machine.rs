@@ -4,7 +4,7 @@ use idlewave_clock::{Calibration, Counter};
 use idlewave_run::spill::Block;
 use idlewave_run::tables::{RegionKind, Table};
 use idlewave_run::testing::empty_manifest;
-use idlewave_run::{Coupling, Phase, PhaseKind, RunError};
+use idlewave_run::{Coupling, Phase, PhaseKind, RunError, WorkKernel};
 use idlewave_units::{Cpu, Nanos, Pid};
 use idlewave_workloads::{Member, Rows, Sink, detour, fixed_work, lockstep};
 use std::path::Path;
@@ -86,6 +86,7 @@ fn detours_lie_inside_their_loop_and_add_up_to_what_was_stolen() {
             cpus: vec![allowed_cpu()],
             duration,
             threshold: Nanos::from_micros(1),
+            realtime: None,
             phase: 3,
         };
         let halt = AtomicBool::new(false);
@@ -130,15 +131,25 @@ fn quanta(duration: Duration, runs: Option<u64>) -> Rows {
     let params = fixed_work::Params {
         cpus: vec![allowed_cpu()],
         duration,
+        kernel: WorkKernel::Fibonacci,
+        array: None,
         work_steps: 20_000,
         expected: Duration::from_micros(5),
         runs,
+        realtime: None,
         phase: 0,
     };
     let halt = AtomicBool::new(false);
     let lost = fixed_work::run(&params, &mut calibration, &halt, &mut kept);
     assert_eq!(lost.expect("quanta"), 0);
-    kept.rows(&PhaseKind::FixedWork { work_steps: 20_000 }, &calibration)
+    kept.rows(
+        &PhaseKind::FixedWork {
+            work_steps: 20_000,
+            kernel: WorkKernel::Fibonacci,
+            array: None,
+        },
+        &calibration,
+    )
 }
 
 #[test]

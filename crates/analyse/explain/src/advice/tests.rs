@@ -38,6 +38,7 @@ fn findings(sources: Vec<SourceFinding>) -> Findings {
             cost: TraceCost::default(),
         },
         contamination: Contamination::default(),
+        conditions: Default::default(),
         cpus: Vec::new(),
         load_sweep: None,
         lockstep: Vec::new(),

@@ -139,9 +139,10 @@ fn block_sums(
     Ok(sums)
 }
 
-/// Quanta of one CPU: their number of steps, undisturbed duration in nanoseconds, and series.
+/// Quanta of one CPU: their work, undisturbed duration in nanoseconds, and series.
 struct Quanta {
-    steps: u64,
+    /// The options with which the same work is done again.
+    work: String,
     reference: f64,
     series: Series,
 }
@@ -175,16 +176,22 @@ fn quanta((run, findings): Explained<'_>) -> Result<BTreeMap<Cpu, Quanta>, Expla
     let mut of_phases = fixed_work(run)?;
     let mut all = BTreeMap::new();
     for (index, phase) in run.manifest().phases.iter().enumerate() {
-        let PhaseKind::FixedWork { work_steps } = phase.kind else {
+        let PhaseKind::FixedWork {
+            work_steps,
+            kernel,
+            array,
+        } = phase.kind
+        else {
             continue;
         };
+        let same = format!("--work {work_steps}{}", kernel.options(array));
         for (cpu, series) in of_phases.remove(&(index as u32)).unwrap_or_default() {
             let noise = findings.cpus.iter().find(|noise| noise.cpu == cpu);
-            let work = noise.and_then(|noise| noise.fixed_work.as_ref());
-            if let Some(work) = work {
+            let found = noise.and_then(|noise| noise.fixed_work.as_ref());
+            if let Some(found) = found {
                 let quanta = Quanta {
-                    steps: work_steps,
-                    reference: work.reference.as_f64().max(1.0),
+                    work: same.clone(),
+                    reference: found.reference.as_f64().max(1.0),
                     series,
                 };
                 all.insert(cpu, quanta);
@@ -209,14 +216,13 @@ fn work(runs: [Explained<'_>; 2], found: &mut Comparison) -> Result<(), ExplainE
             .map(|(&cpu, q)| (cpu, q.means(size)))
             .collect()
     });
-    let mut steps = all().map(|q| q.steps);
-    let first = steps.next().unwrap_or(0);
-    match steps.find(|&steps| steps != first) {
+    let mut works = all().map(|q| q.work.as_str());
+    let first = works.next().unwrap_or_default();
+    match works.find(|&work| work != first) {
         None => add(found, Quantity::QuantumTime, &means),
         Some(other) => found.not_compared.push(format!(
-            "times of a quantum: one has {first} steps of work, another {other}, so only their \
-             slow-down is compared (for times, measure both with one number of steps, as in \
-             --work {first})"
+            "times of a quantum: one is {first}, another {other}, so only their slow-down is \
+             compared (for times, measure both with the same options)"
         )),
     }
     let slowdowns = [0, 1].map(|i| -> Values {

@@ -65,6 +65,14 @@ fn settings(manifest: &Manifest) -> Vec<(&'static str, Option<String>)> {
     let recorded = |phase: &idlewave_run::Phase| matches!(phase.kind, PhaseKind::Recorded { .. });
     let command = manifest.command.join(" ");
     let of_program = manifest.phases.iter().any(recorded).then_some(command);
+    let conditions = &manifest.conditions;
+    let loads: Vec<&str> = conditions.neighbours.iter().map(|n| n.name()).collect();
+    let beside = if loads.is_empty() {
+        "none".to_owned()
+    } else {
+        loads.join(" and ")
+    };
+    let priority = conditions.realtime.map(|realtime| realtime.priority);
     let host = manifest.nodes.first().map(|n| &n.host);
     let known = |of: fn(&HostSheet) -> Option<String>| host.and_then(of).filter(|s| !s.is_empty());
     let on = |on: bool| if on { "on" } else { "off" }.to_owned();
@@ -81,6 +89,22 @@ fn settings(manifest: &Manifest) -> Vec<(&'static str, Option<String>)> {
         ("governor", known(|h| h.governor.clone())),
         ("turbo", host.and_then(|h| h.turbo).map(on)),
         ("hypervisor", known(|h| h.hypervisor.clone())),
+        ("load beside", Some(beside)),
+        (
+            "CPUs measured",
+            Some(
+                if conditions.one_at_a_time {
+                    "one by one"
+                } else {
+                    "all at once"
+                }
+                .to_owned(),
+            ),
+        ),
+        (
+            "real-time priority",
+            Some(priority.map_or_else(|| "none".to_owned(), |p| p.to_string())),
+        ),
         ("command", of_program),
     ]
 }

@@ -67,6 +67,7 @@ pub fn parts(manifest: &Manifest) -> String {
         let part = match &phase.kind {
             PhaseKind::Detour { .. } => "detours of CPUs".to_owned(),
             PhaseKind::FixedWork { .. } => "fixed work of CPUs".to_owned(),
+            PhaseKind::FixedTime { .. } => "fixed time of CPUs".to_owned(),
             PhaseKind::Lockstep {
                 coupling, ranks, ..
             } => {

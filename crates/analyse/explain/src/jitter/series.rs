@@ -80,7 +80,10 @@ fn wanted(kind: &PhaseKind) -> Option<(RegionKind, String)> {
             RegionKind::Compute,
             format!("computation ({})", coupling.name()),
         )),
-        PhaseKind::Detour { .. } | PhaseKind::FixedWork { .. } | PhaseKind::Recorded { .. } => None,
+        PhaseKind::Detour { .. }
+        | PhaseKind::FixedWork { .. }
+        | PhaseKind::FixedTime { .. }
+        | PhaseKind::Recorded { .. } => None,
     }
 }
 

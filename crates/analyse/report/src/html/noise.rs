@@ -2,8 +2,11 @@
 
 use super::markup::{absent, caption, cell, number, section as in_section, table};
 use crate::facts;
-use idlewave_run::findings::{CpuNoise, DetourFindings, Findings, FixedWorkFindings};
-use idlewave_units::show::{self, count_f64, percent};
+use idlewave_run::findings::{
+    CpuNoise, DetourFindings, Findings, FixedTimeFindings, FixedWorkFindings,
+};
+use idlewave_units::Cpu;
+use idlewave_units::show::{self, count, count_f64, percent};
 
 /// Table and figures.
 pub(super) fn section(findings: &Findings) -> String {
@@ -12,7 +15,11 @@ pub(super) fn section(findings: &Findings) -> String {
         body.push_str(&absent(
             "The noise of single CPUs was not measured in this run.",
         ));
-    } else {
+    } else if findings
+        .cpus
+        .iter()
+        .any(|c| c.detours.is_some() || c.fixed_work.is_some())
+    {
         let rows: String = findings
             .cpus
             .iter()
@@ -42,6 +49,19 @@ pub(super) fn section(findings: &Findings) -> String {
              computation over and over (fixed work). Look for a CPU that stands out: it is the one to keep free.",
         ));
         body.push_str(&table("sortable scroll", &header, &rows));
+    }
+    if let Some(said) = facts::conditions(&findings.conditions) {
+        body.push_str(&caption(&format!("Measured: {said}.")));
+    }
+    let reserved = findings
+        .cpus
+        .iter()
+        .filter_map(|c| Some((c.cpu, c.reserved.as_ref()?)));
+    for (cpu, found) in reserved {
+        body.push_str(&caption(&facts::reserved(cpu, found, &findings.conditions)));
+    }
+    if findings.cpus.iter().any(|c| c.fixed_time.is_some()) {
+        body.push_str(&fixed_times(findings));
     }
     if let Some(sweep) = &findings.load_sweep {
         body.push_str("<div class=\"pair\">\n");
@@ -99,6 +119,72 @@ pub(super) fn section(findings: &Findings) -> String {
     }
     body.push_str("</div>\n");
     in_section("noise", "Noise and distributions", &body)
+}
+
+/// Work in equal times: table and plot.
+fn fixed_times(findings: &Findings) -> String {
+    let rows = findings.cpus.iter().enumerate();
+    let rows = rows.filter_map(|(i, c)| Some((i, c.cpu, c.fixed_time.as_ref()?)));
+    let row = |(i, cpu, f): (usize, Cpu, &FixedTimeFindings)| {
+        let path = |field: &str| format!("cpus.{i}.fixed_time.{field}");
+        let lost = f.lost.value;
+        let period = f.periods.first().map_or_else(
+            || cell(-1, "&ndash;"),
+            |p| {
+                let value = p.period.value;
+                let path = path("periods.0.period.value");
+                cell(value, &number(&path, value, &show::time(value)))
+            },
+        );
+        format!(
+            "<tr><th scope=\"row\" data-key=\"{cpu}\">{cpu}</th>{}{}{}{}{period}{}</tr>\n",
+            cell(lost, &number(&path("lost.value"), lost, &percent(lost))),
+            cell(
+                f.median,
+                &number(&path("median"), f.median, &count(f.median))
+            ),
+            cell(
+                f.reference,
+                &number(&path("reference"), f.reference, &count_f64(f.reference))
+            ),
+            cell(
+                f.largest.get(),
+                &number(&path("largest"), f.largest.get(), &f.largest.to_string())
+            ),
+            cell(
+                f.overrun,
+                &number(&path("overrun"), f.overrun, &count(f.overrun))
+            ),
+        )
+    };
+    let rows: String = rows.map(row).collect();
+    let header = [
+        ("CPU", "Logical CPU"),
+        (
+            "Work lost",
+            "Share of the work that the time had room for, and that was not done",
+        ),
+        ("Units", "Median units of work in a quantum"),
+        ("at best", "Units that an undisturbed interval has room for"),
+        ("Most lost", "The most time that one quantum lost"),
+        ("Period", "Strongest period at which work is lost"),
+        (
+            "Overrun",
+            "Quanta that were interrupted beyond the end of the next interval",
+        ),
+    ];
+    let mut out = caption(
+        "How many units of the same work fit into equal times (fixed time quantum). Interruptions and a \
+         slower CPU both lose work.",
+    );
+    out.push_str(&table("sortable scroll", &header, &rows));
+    out.push_str(&figure(
+        "Work in equal times",
+        "chart-fixed-time",
+        "Work done over work that the time had room for. The line is the mean of successive quanta, the band \
+         reaches down to the least of them. Of many CPUs, the eight that lost most.",
+    ));
+    out
 }
 
 /// Sentences without a capital or a full stop, as a paragraph.

@@ -9,6 +9,7 @@ use idlewave_run::findings::{
 };
 use idlewave_run::{
     Contamination, Ledger, Manifest, NoiseProfile, SourceKind, TraceCost, TraceMode, TraceSheet,
+    WorkKernel,
 };
 use idlewave_units::{Cpu, Nanos, Rank};
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ pub fn bare_findings() -> Findings {
         program: None,
         jitter: Vec::new(),
         contamination: Contamination::default(),
+        conditions: Default::default(),
         cpus: Vec::new(),
         load_sweep: None,
         lockstep: Vec::new(),
@@ -82,6 +84,7 @@ pub(super) fn find(machine: &Machine, manifest: &Manifest) -> Findings {
         program: None,
         jitter: Vec::new(),
         contamination: manifest.nodes[0].contamination.clone(),
+        conditions: Default::default(),
         cpus: machine
             .events
             .iter()
@@ -321,6 +324,8 @@ fn cpu_noise(machine: &Machine, cpu: usize) -> CpuNoise {
             classes: classes.collect(),
             periods: vec![tick()],
         }),
+        fixed_time: None,
+        reserved: None,
         starts: (cpu == 1).then(|| Repeated {
             starts: 10,
             slower: estimate(0.4, 10),
@@ -329,6 +334,8 @@ fn cpu_noise(machine: &Machine, cpu: usize) -> CpuNoise {
         }),
         fixed_work: Some(FixedWorkFindings {
             work_steps: 12_345,
+            kernel: WorkKernel::Fibonacci,
+            array: None,
             count: 4_000,
             reference: Nanos::from_nanos(WORK_NS),
             min: Nanos::from_nanos(WORK_NS - 40),

@@ -3,10 +3,11 @@
 use crate::facts;
 use crate::screen::{Screen, Style};
 use idlewave_run::findings::{
-    CpuNoise, DetourFindings, Estimate, FixedWorkFindings, LoadPoint, LoadSweep, Repeated,
+    CpuNoise, DetourFindings, Estimate, Findings, FixedTimeFindings, FixedWorkFindings, LoadPoint,
+    LoadSweep, Repeated,
 };
 use idlewave_units::show::{self, count, count_f64, percent, percent_range};
-use idlewave_units::{Cpu, Nanos, grouped};
+use idlewave_units::{Cpu, Nanos};
 
 /// Lower edges of the lengths whose rates are shown; they are edges of the classes.
 const RATES_FROM: [Nanos; 3] = [
@@ -31,16 +32,18 @@ pub(super) fn measured(screen: &mut Screen, cpus: &[CpuNoise]) {
         header.extend(rates.iter().map(String::as_str));
         screen.table(&header, &rows);
     }
+    in_fixed_times(screen, cpus);
     let works = cpus
         .iter()
         .filter_map(|c| Some((c, c.fixed_work.as_ref()?)));
     let works: Vec<_> = works.collect();
-    let Some(steps) = works.first().map(|(_, first)| first.work_steps) else {
+    let Some((_, first)) = works.first() else {
         return;
     };
+    let what = facts::work(first.work_steps, first.kernel, first.array);
     screen.line(
         Style::Heading,
-        &format!("THE SAME WORK again and again: {} steps", grouped(steps)),
+        &format!("THE SAME WORK again and again: {what}"),
     );
     let rows: Vec<Vec<String>> = works.iter().map(|(cpu, f)| work(cpu, f)).collect();
     let header = [
@@ -73,8 +76,84 @@ pub(super) fn measured(screen: &mut Screen, cpus: &[CpuNoise]) {
     screen.wrap(
         Style::Quiet,
         "  ",
-        &format!("the same work on another machine: idlewave measure fwq --work {steps}"),
+        &format!(
+            "the same work on another machine: idlewave measure fwq{} --work {}",
+            first.kernel.options(first.array),
+            first.work_steps
+        ),
     );
+}
+
+/// Under which conditions the CPUs were measured, and what comes from them alone.
+pub(super) fn conditions(screen: &mut Screen, findings: &Findings) {
+    if let Some(said) = facts::conditions(&findings.conditions) {
+        screen.wrap(Style::Plain, "  ", &format!("measured: {said}"));
+    }
+    let reserved = findings
+        .cpus
+        .iter()
+        .filter_map(|c| Some((c.cpu, c.reserved.as_ref()?)));
+    for (cpu, found) in reserved {
+        let said = facts::reserved(cpu, found, &findings.conditions);
+        screen.wrap(Style::Plain, "  ", &said);
+    }
+}
+
+/// How much work fitted into equal times.
+fn in_fixed_times(screen: &mut Screen, cpus: &[CpuNoise]) {
+    let all = cpus
+        .iter()
+        .filter_map(|c| Some((c.cpu, c.fixed_time.as_ref()?)));
+    let all: Vec<(Cpu, &FixedTimeFindings)> = all.collect();
+    let Some((_, first)) = all.first() else {
+        return;
+    };
+    let unit = facts::work(first.work_steps, first.kernel, first.array);
+    screen.line(
+        Style::Heading,
+        &format!("WORK IN EQUAL TIMES of {}: units of {unit}", first.interval),
+    );
+    let rows: Vec<Vec<String>> = all.iter().map(|(cpu, f)| fixed_time(*cpu, f)).collect();
+    let header = [
+        "CPU",
+        "work lost",
+        "(95 %)",
+        "units",
+        "at best",
+        "most lost",
+        "period",
+        "overrun",
+        "quanta",
+    ];
+    screen.table(&header, &rows);
+    screen.wrap(
+        Style::Quiet,
+        "  ",
+        &format!(
+            "the same on another machine: idlewave measure ftq{} --work {} --every {}",
+            first.kernel.options(first.array),
+            first.work_steps,
+            first.interval.to_string().replace(' ', "")
+        ),
+    );
+}
+
+fn fixed_time(cpu: Cpu, found: &FixedTimeFindings) -> Vec<String> {
+    let lost = &found.lost;
+    vec![
+        cpu.to_string(),
+        percent(lost.value),
+        percent_range(lost.low, lost.high),
+        count(found.median),
+        count_f64(found.reference),
+        found.largest.to_string(),
+        found
+            .periods
+            .first()
+            .map_or_else(|| "-".to_owned(), |p| show::time(p.period.value)),
+        count(found.overrun),
+        count(found.count),
+    ]
 }
 
 /// How noise depends on the load.

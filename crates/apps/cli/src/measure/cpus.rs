@@ -5,10 +5,11 @@ use crate::exit::Failure;
 use crate::limits::LimitArgs;
 use crate::output::print_of_bundle;
 use crate::progress::Bars;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use idlewave_measure::MeasureError;
+use idlewave_run::{Neighbour, WorkKernel};
 use idlewave_session::Stop;
-use idlewave_study::{CpuMeasurement, CpuOptions, Work, measure_cpus};
+use idlewave_study::{CpuMeasurement, CpuOptions, Quantum, Work, measure_cpus};
 use idlewave_units::{Bytes, Nanos};
 use std::path::PathBuf;
 
@@ -23,6 +24,8 @@ pub struct DetourArgs {
     #[arg(long, hide = true, value_name = "TIME")]
     work: Option<String>,
     #[command(flatten)]
+    conditions: ConditionArgs,
+    #[command(flatten)]
     cpus: CpusArgs,
 }
 
@@ -33,6 +36,25 @@ pub struct FwqArgs {
     /// Quanta per CPU [default: as many as fit into the duration]
     #[arg(long, value_name = "N")]
     runs: Option<u64>,
+    #[command(flatten)]
+    conditions: ConditionArgs,
+    #[command(flatten)]
+    cpus: CpusArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct FtqArgs {
+    /// Time of a quantum, from 20us to 1s; quanta begin on a grid of the clock
+    #[arg(long, default_value = "100us", value_name = "TIME")]
+    every: Nanos,
+    /// Work of a unit: a time, or a number of steps, which is the same work on every machine
+    /// [default: a 200th of --every]
+    #[arg(long, value_name = "TIME|STEPS")]
+    work: Option<Work>,
+    #[command(flatten)]
+    kernel: KernelArgs,
+    #[command(flatten)]
+    conditions: ConditionArgs,
     #[command(flatten)]
     cpus: CpusArgs,
 }
@@ -64,6 +86,87 @@ struct QuantumArgs {
     /// Work of a quantum: a time, or a number of steps, which is the same work on every machine
     #[arg(long, default_value = "20us", value_name = "TIME|STEPS")]
     work: Work,
+    #[command(flatten)]
+    kernel: KernelArgs,
+}
+
+#[derive(Debug, Args)]
+struct KernelArgs {
+    /// What a step of the work does
+    #[arg(long, value_enum, default_value = "fibonacci")]
+    kernel: KernelArg,
+    /// With --kernel stream: size of the arrays of each CPU [default: four times the last-level cache]
+    #[arg(long, value_name = "BYTES")]
+    array: Option<Bytes>,
+}
+
+/// What a step of work does.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum KernelArg {
+    /// An addition that needs the one before: the clock rate
+    Fibonacci,
+    /// A chain of multiplications, shifts and exclusive ors
+    Integer,
+    /// 32 independent chains of fused multiply-adds
+    Fma,
+    /// A triad through arrays larger than the caches: the memory
+    Stream,
+}
+
+impl QuantumArgs {
+    fn quantum(&self) -> Quantum {
+        self.kernel.quantum(self.work)
+    }
+}
+
+impl KernelArgs {
+    fn quantum(&self, work: Work) -> Quantum {
+        Quantum {
+            work,
+            kernel: match self.kernel {
+                KernelArg::Fibonacci => WorkKernel::Fibonacci,
+                KernelArg::Integer => WorkKernel::Integer,
+                KernelArg::Fma => WorkKernel::Fma,
+                KernelArg::Stream => WorkKernel::Stream,
+            },
+            array: self.array,
+        }
+    }
+}
+
+/// Under which conditions CPUs are measured.
+#[derive(Debug, Default, Args)]
+struct ConditionArgs {
+    /// Measure one CPU after the other, each for the whole time, instead of all at once
+    #[arg(long)]
+    one_at_a_time: bool,
+    /// Load the CPUs that do not measure meanwhile
+    #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
+    load: Vec<LoadArg>,
+    /// Measure with a real-time priority (SCHED_FIFO), 1 to 99; one CPU must be left to others
+    #[arg(long, value_name = "N")]
+    realtime: Option<u8>,
+}
+
+/// A load beside a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LoadArg {
+    /// Computes
+    Cpu,
+    /// Streams through arrays that are larger than the caches
+    Memory,
+    /// Writes a file of up to 64 MiB and waits for the disk, in the directory of the run
+    Io,
+}
+
+impl LoadArg {
+    fn neighbour(self) -> Neighbour {
+        match self {
+            Self::Cpu => Neighbour::Cpu,
+            Self::Memory => Neighbour::Memory,
+            Self::Io => Neighbour::Io,
+        }
+    }
 }
 
 /// What measurements of the CPUs of this node have in common.
@@ -98,17 +201,30 @@ impl DetourArgs {
                 "omit it, or measure a fixed work quantum: idlewave measure fwq --work TIME",
             )));
         }
-        self.cpus.run(CpuMeasurement::Detours, USUAL, stop)
+        let what = CpuMeasurement::Detours;
+        self.cpus.run(what, self.conditions, USUAL, stop)
     }
 }
 
 impl FwqArgs {
     /// Runs the command.
     pub fn run(self, stop: &Stop) -> Result<(), Failure> {
-        let (work, runs) = (self.quantum.work, self.runs);
+        let (quantum, runs) = (self.quantum.quantum(), self.runs);
         let usual = runs.map_or(USUAL, |_| CpuOptions::LONGEST);
-        let what = CpuMeasurement::FixedWork { work, runs };
-        self.cpus.run(what, usual, stop)
+        let what = CpuMeasurement::FixedWork { quantum, runs };
+        self.cpus.run(what, self.conditions, usual, stop)
+    }
+}
+
+impl FtqArgs {
+    /// Runs the command.
+    pub fn run(self, stop: &Stop) -> Result<(), Failure> {
+        let work = self.work.unwrap_or(Work::unit_of(self.every));
+        let what = CpuMeasurement::FixedTime {
+            quantum: self.kernel.quantum(work),
+            every: self.every,
+        };
+        self.cpus.run(what, self.conditions, USUAL, stop)
     }
 }
 
@@ -116,11 +232,12 @@ impl WarmUpArgs {
     /// Runs the command.
     pub fn run(self, stop: &Stop) -> Result<(), Failure> {
         let what = CpuMeasurement::WarmUp {
-            work: self.quantum.work,
+            quantum: self.quantum.quantum(),
             starts: self.starts,
             rest: self.idle,
         };
-        self.cpus.run(what, Nanos::from_millis(500), stop)
+        let usual = Nanos::from_millis(500);
+        self.cpus.run(what, ConditionArgs::default(), usual, stop)
     }
 }
 
@@ -128,14 +245,20 @@ impl LoadSweepArgs {
     /// Runs the command.
     pub fn run(self, stop: &Stop) -> Result<(), Failure> {
         let what = CpuMeasurement::LoadSweep {
-            work: self.quantum.work,
+            quantum: self.quantum.quantum(),
         };
-        self.cpus.run(what, USUAL, stop)
+        self.cpus.run(what, ConditionArgs::default(), USUAL, stop)
     }
 }
 
 impl CpusArgs {
-    fn run(self, what: CpuMeasurement, usual: Nanos, stop: &Stop) -> Result<(), Failure> {
+    fn run(
+        self,
+        what: CpuMeasurement,
+        conditions: ConditionArgs,
+        usual: Nanos,
+        stop: &Stop,
+    ) -> Result<(), Failure> {
         self.limits.check()?;
         let OutputArgs { cpus, json } = self.shown;
         let options = CpuOptions {
@@ -143,6 +266,9 @@ impl CpusArgs {
             output: self.output.clone(),
             duration: self.duration.unwrap_or(usual),
             cpus,
+            one_at_a_time: conditions.one_at_a_time,
+            neighbours: conditions.load.iter().map(|l| l.neighbour()).collect(),
+            realtime: conditions.realtime,
             trace: !self.no_trace,
             max_size: self.max_size,
             command: command(),

@@ -9,7 +9,7 @@ use crate::json::Begun;
 use crate::output::print;
 use crate::progress::Bars;
 use clap::{Args, Subcommand, ValueEnum};
-use cpus::{DetourArgs, FwqArgs, LoadSweepArgs, WarmUpArgs};
+use cpus::{DetourArgs, FtqArgs, FwqArgs, LoadSweepArgs, WarmUpArgs};
 use idlewave_fabric::netctx::device::Attachment;
 use idlewave_measure::{
     Benchmark, Class, FabricChoice, Halo, MeasureError, MeasureOptions, Scaling, What, measure,
@@ -38,6 +38,8 @@ Examples:
   idlewave measure pingpong --ranks 2 --json
   idlewave measure detour --duration 1min -o detours
   idlewave measure fwq --work 100000 --runs 100000
+  idlewave measure fwq --kernel stream
+  idlewave measure ftq --every 100us
   idlewave measure warmup
   idlewave measure load-sweep -o sweep
   idlewave measure step docs/examples/smt-off.csv docs/examples/smt-on.csv")]
@@ -55,6 +57,8 @@ enum Measurement {
     Detour(DetourArgs),
     /// How long the same work takes on every CPU of this node, again and again
     Fwq(FwqArgs),
+    /// How much work fits into equal times on every CPU of this node
+    Ftq(FtqArgs),
     /// Whether the same work takes longer after the CPUs were idle, and for how long
     #[command(name = "warmup")]
     WarmUp(WarmUpArgs),
@@ -381,6 +385,7 @@ pub fn run_measure(args: MeasureArgs, stop: &Stop) -> Result<(), Failure> {
         Measurement::OfRanks(what) => run_ranks(what, stop),
         Measurement::Detour(args) => args.run(stop),
         Measurement::Fwq(args) => args.run(stop),
+        Measurement::Ftq(args) => args.run(stop),
         Measurement::WarmUp(args) => args.run(stop),
         Measurement::LoadSweep(args) => args.run(stop),
         Measurement::Step(args) => args.run(stop),

@@ -1,14 +1,15 @@
 //! Runs the parts of the plan, one after the other.
 
-use crate::Work;
+use crate::Quantum;
 use crate::plan::{Part, Piece, Plan, THRESHOLD};
 use idlewave_clock::{Calibration, Readings, monotonic_ns};
 use idlewave_run::{Coupling, Phase, PhaseKind};
 use idlewave_session::SessionError;
 use idlewave_session::{Current, Recording};
-use idlewave_units::{Nanos, counted};
+use idlewave_sys::affinity::bind;
+use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, counted};
 use idlewave_workloads::fibonacci::Speed;
-use idlewave_workloads::{detour, fixed_work, lockstep};
+use idlewave_workloads::{Neighbours, detour, fixed_time, fixed_work, lockstep};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,8 @@ pub struct Phases<'a> {
     pub readings: Readings,
     /// Speed of the CPUs.
     pub speed: Speed,
+    /// Size of the arrays of a memory neighbour.
+    pub memory: Bytes,
     pub calibration: Calibration,
 }
 
@@ -28,18 +31,53 @@ impl Phases<'_> {
             if recording.is_over() {
                 break;
             }
-            match piece.part {
-                Part::Detours => self.detours(recording, piece)?,
-                Part::FixedWork { work, runs } => self.fixed_work(recording, piece, work, runs)?,
-                Part::Lockstep {
-                    coupling,
-                    work,
-                    max_iterations,
-                } => self.lockstep(recording, piece, coupling, work, max_iterations)?,
-                Part::Rest => rest(recording, piece.duration),
+            let load = self.load(recording, piece)?;
+            {
+                let _apart = self.stand_apart(piece);
+                self.piece(recording, piece)?;
             }
+            load.stop()?;
         }
         Ok(())
+    }
+
+    fn piece(&mut self, recording: &mut Recording<'_>, piece: &Piece) -> Result<(), SessionError> {
+        match piece.part {
+            Part::Detours => self.detours(recording, piece)?,
+            Part::FixedWork { quantum, runs } => {
+                self.fixed_work(recording, piece, quantum, runs)?;
+            }
+            Part::FixedTime { quantum, every } => {
+                self.fixed_time(recording, piece, quantum, every)?;
+            }
+            Part::Lockstep {
+                coupling,
+                work,
+                max_iterations,
+            } => self.lockstep(recording, piece, coupling, work, max_iterations)?,
+            Part::Rest => rest(recording, piece.duration),
+        }
+        Ok(())
+    }
+
+    /// The neighbours of a part.
+    fn load(&self, recording: &Recording<'_>, piece: &Piece) -> Result<Neighbours, SessionError> {
+        let free: Vec<Cpu> = self.plan.free(piece).iter().collect();
+        let place = recording.out.path();
+        Ok(Neighbours::start(
+            &self.plan.neighbours,
+            &free,
+            Some(self.memory),
+            place,
+        )?)
+    }
+
+    /// Keeps the calling thread, which collects the records, away from real-time threads.
+    fn stand_apart(&self, piece: &Piece) -> Option<Apart> {
+        self.plan.realtime?;
+        // If it may not move, the kernel's balancing has to do.
+        bind(&self.plan.free(piece)).ok()?;
+        Some(Apart(self.plan.allowed.clone()))
     }
 
     /// Announces a part.
@@ -88,6 +126,7 @@ impl Phases<'_> {
             cpus: piece.cpus.clone(),
             duration: piece.duration,
             threshold: THRESHOLD,
+            realtime: self.plan.realtime,
             phase: index as u32,
         };
         let halt = Arc::clone(&recording.halt);
@@ -119,20 +158,33 @@ impl Phases<'_> {
         &mut self,
         recording: &mut Recording<'_>,
         piece: &Piece,
-        work: Work,
+        quantum: Quantum,
         runs: Option<u64>,
     ) -> Result<(), SessionError> {
         let cpus = counted(piece.cpus.len(), "CPU");
         let what = format!("timing the fixed work quantum on {cpus}");
         self.part(recording, &what, piece);
+        let Quantum {
+            work,
+            kernel,
+            array,
+        } = quantum;
         let work_steps = work.steps(self.speed);
-        let index = self.begin(recording, PhaseKind::FixedWork { work_steps }, piece)?;
+        let kind = PhaseKind::FixedWork {
+            work_steps,
+            kernel,
+            array,
+        };
+        let index = self.begin(recording, kind, piece)?;
         let params = fixed_work::Params {
             cpus: piece.cpus.clone(),
             duration: piece.duration,
+            kernel,
+            array,
             work_steps,
             expected: work.time(self.speed).to_duration(),
             runs,
+            realtime: self.plan.realtime,
             phase: index as u32,
         };
         let halt = Arc::clone(&recording.halt);
@@ -143,6 +195,51 @@ impl Phases<'_> {
             lost,
             "the slow-down rests on the others",
             "measure fewer CPUs at a time with --cpus",
+        );
+        recording.phase_ended()
+    }
+
+    fn fixed_time(
+        &mut self,
+        recording: &mut Recording<'_>,
+        piece: &Piece,
+        quantum: Quantum,
+        interval: Nanos,
+    ) -> Result<(), SessionError> {
+        let cpus = counted(piece.cpus.len(), "CPU");
+        let what = format!("counting work in fixed times on {cpus}");
+        self.part(recording, &what, piece);
+        let Quantum {
+            work,
+            kernel,
+            array,
+        } = quantum;
+        let work_steps = work.steps(self.speed);
+        let kind = PhaseKind::FixedTime {
+            interval,
+            work_steps,
+            kernel,
+            array,
+        };
+        let index = self.begin(recording, kind, piece)?;
+        let params = fixed_time::Params {
+            cpus: piece.cpus.clone(),
+            duration: piece.duration,
+            interval,
+            kernel,
+            array,
+            work_steps,
+            realtime: self.plan.realtime,
+            phase: index as u32,
+        };
+        let halt = Arc::clone(&recording.halt);
+        let lost = fixed_time::run(&params, &mut self.calibration, &halt, recording)?;
+        recording.out.manifest.phases[index].end_ns = monotonic_ns();
+        recording.out.manifest.losses.enter(
+            "fixed time quanta for which there was no room",
+            lost,
+            "the work lost rests on the others",
+            "measure fewer CPUs at a time with --cpus, or a longer --every",
         );
         recording.phase_ended()
     }
@@ -201,6 +298,16 @@ impl Phases<'_> {
             "use fewer ranks",
         );
         recording.phase_ended()
+    }
+}
+
+/// While it lives, the thread that made it runs on some of these CPUs only.
+struct Apart(CpuSet);
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        // They were allowed before.
+        let _ = bind(&self.0);
     }
 }
 

@@ -89,6 +89,7 @@ mod tests {
                 cpu: Cpu::new(0),
                 begin_ns,
                 duration: Nanos::ZERO,
+                units: None,
             });
         }
         out.write_table(&rows).unwrap();

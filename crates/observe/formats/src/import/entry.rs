@@ -102,6 +102,7 @@ fn begun(ask: &Ask<'_>) -> Manifest {
         seed: 1,
         simulated: None,
         nodes: Vec::new(),
+        conditions: Default::default(),
         phases: Vec::new(),
         ranks: Vec::new(),
         losses: Ledger::default(),

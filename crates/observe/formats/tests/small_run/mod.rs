@@ -276,6 +276,7 @@ fn findings(trace: idlewave_run::TraceSheet) -> Findings {
         header: None,
         trace,
         contamination: Default::default(),
+        conditions: Default::default(),
         cpus: Vec::new(),
         load_sweep: None,
         lockstep: Vec::new(),

@@ -138,6 +138,7 @@ pub fn run(
         members.push(Member {
             name: format!("iw-rank-{index}"),
             cpu,
+            realtime: None,
         });
         let plan = &plan;
         bodies.push(move || {

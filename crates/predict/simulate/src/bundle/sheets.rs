@@ -50,6 +50,7 @@ pub fn manifest(run: &Run<'_>, noise: &Noise, lockstep: LockstepPhase) -> Manife
                 node_sheet(node, cpus.map(|(_, p)| Cpu::new(p.cpu)).collect())
             })
             .collect(),
+        conditions: Default::default(),
         phases: vec![Phase {
             kind: PhaseKind::Lockstep {
                 coupling: lockstep.coupling,
