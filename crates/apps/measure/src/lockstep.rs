@@ -14,8 +14,8 @@ use idlewave_run::{Coupling, Decomposition, ExchangeVariant};
 use idlewave_session::{Progress, SessionError, Stop};
 use idlewave_units::Nanos;
 use idlewave_units::counted;
-use idlewave_workloads::fibonacci::Speed;
 use idlewave_workloads::lockstep::{MESSAGE_BYTES, Pattern};
+use idlewave_workloads::speed::Speed;
 use serde::Serialize;
 
 /// The most iterations that all ranks record together: 100 MB on rank 0.

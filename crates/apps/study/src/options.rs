@@ -5,7 +5,7 @@ use idlewave_run::{Neighbour, WorkKernel};
 use idlewave_session::SessionError;
 use idlewave_stats::warm_up;
 use idlewave_units::{Bytes, CpuSet, Nanos, ParseNanosError};
-use idlewave_workloads::fibonacci::Speed;
+use idlewave_workloads::speed::Speed;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;

@@ -4,7 +4,7 @@ use crate::{CpuMeasurement, CpuOptions, Quantum, StudyOptions, Work};
 use idlewave_run::{Coupling, Neighbour, WorkKernel};
 use idlewave_session::SessionError;
 use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, Rank};
-use idlewave_workloads::fibonacci::Speed;
+use idlewave_workloads::speed::Speed;
 use std::time::Duration;
 
 /// Gaps of at least this length are detours.

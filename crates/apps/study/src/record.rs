@@ -19,7 +19,7 @@ use idlewave_session::{
 };
 use idlewave_sys::files;
 use idlewave_units::{Bytes, CpuSet, NodeId};
-use idlewave_workloads::fibonacci::Speed;
+use idlewave_workloads::speed::Speed;
 use idlewave_workloads::{Kernel, enter_realtime};
 use phases::Phases;
 use std::path::{Path, PathBuf};

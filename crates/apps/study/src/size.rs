@@ -3,7 +3,7 @@
 use crate::plan::{Part, Plan};
 use idlewave_session::ITERATION_BYTES;
 use idlewave_units::{Bytes, Nanos};
-use idlewave_workloads::fibonacci::Speed;
+use idlewave_workloads::speed::Speed;
 
 /// Bytes in the table for one fixed work quantum.
 const QUANTUM: u64 = 9;

@@ -24,6 +24,7 @@ mod neighbours;
 mod randlc;
 mod recorder;
 mod rows;
+pub mod speed;
 mod stopwatch;
 #[cfg(test)]
 mod testing;

@@ -19,7 +19,7 @@ use idlewave_gang_study::{Bench, TrialError, built_in, contexts, given, sheet, s
 use idlewave_report::gang_page;
 use idlewave_sys::{Uid, host_name};
 use idlewave_units::Nanos;
-use idlewave_workloads::fibonacci::counts_per_thousand_steps;
+use idlewave_workloads::speed::counts_per_thousand_steps;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use tempfile::TempDir;

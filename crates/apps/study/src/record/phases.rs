@@ -8,7 +8,7 @@ use idlewave_session::SessionError;
 use idlewave_session::{Current, Recording};
 use idlewave_sys::affinity::bind;
 use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, counted};
-use idlewave_workloads::fibonacci::Speed;
+use idlewave_workloads::speed::Speed;
 use idlewave_workloads::{Neighbours, detour, fixed_time, fixed_work, lockstep};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
