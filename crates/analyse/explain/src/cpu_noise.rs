@@ -8,7 +8,7 @@ use idlewave_run::tables::{Detours, Quanta};
 use idlewave_run::{DetourLoop, PhaseKind, RunReader};
 use idlewave_stats::warm_up::{self, Start};
 use idlewave_stats::{blocks, histogram, levels, periodicity, quantiles, rates};
-use idlewave_units::{Cpu, Nanos};
+use idlewave_units::{Cpu, Nanos, NodeId};
 use std::collections::BTreeMap;
 
 /// Lower edges of the length classes, nanoseconds: three per decade, so that rates above round
@@ -19,43 +19,52 @@ const CLASS_EDGES: [u64; 15] = [
     5_000_000, 10_000_000, 20_000_000, 50_000_000,
 ];
 
-/// One entry per CPU that was measured, in order of CPU.
+/// Start and length of detours of one phase and CPU.
+type Seen = BTreeMap<(u32, Cpu), Vec<(u64, u64)>>;
+
+/// One entry per CPU that was measured, in order of node and CPU.
+///
+/// # Errors
+/// A table cannot be read.
 pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
-    let mut cpus: BTreeMap<Cpu, CpuNoise> = BTreeMap::new();
-    let entry = |cpu: Cpu| CpuNoise {
+    let mut cpus: BTreeMap<(NodeId, Cpu), CpuNoise> = BTreeMap::new();
+    let entry = |(node, cpu): (NodeId, Cpu)| CpuNoise {
+        node,
         cpu,
         detours: None,
         fixed_work: None,
         starts: None,
     };
     let mut work = fixed_work(run)?;
-    let mut starts: BTreeMap<Cpu, Vec<Start>> = BTreeMap::new();
+    let mut starts: BTreeMap<(NodeId, Cpu), Vec<Start>> = BTreeMap::new();
+    let mut seen = Seen::new();
+    run.for_each::<Detours>(|d| {
+        if d.rank.is_none() {
+            let detours = seen.entry((d.phase, d.cpu)).or_default();
+            detours.push((d.begin_ns, d.length.get()));
+        }
+    })?;
     for (index, phase) in run.manifest().phases.iter().enumerate() {
         let index = index as u32;
         match &phase.kind {
             PhaseKind::Detour {
-                threshold, loops, ..
+                node,
+                threshold,
+                loops,
+                ..
             } => {
-                let mut found: BTreeMap<Cpu, Vec<(u64, u64)>> = BTreeMap::new();
-                run.for_each::<Detours>(|d| {
-                    if d.phase == index {
-                        found
-                            .entry(d.cpu)
-                            .or_default()
-                            .push((d.begin_ns, d.length.get()));
-                    }
-                })?;
                 for sheet in loops {
-                    let detours = found.remove(&sheet.cpu).unwrap_or_default();
-                    cpus.entry(sheet.cpu)
-                        .or_insert_with(|| entry(sheet.cpu))
-                        .detours = Some(detour_findings(sheet, *threshold, &detours));
+                    let detours = seen.remove(&(index, sheet.cpu)).unwrap_or_default();
+                    let place = (*node, sheet.cpu);
+                    cpus.entry(place).or_insert_with(|| entry(place)).detours =
+                        Some(detour_findings(sheet, *threshold, &detours));
                 }
             }
-            PhaseKind::FixedWork { work_steps } => {
+            PhaseKind::FixedWork { node, work_steps } => {
                 for (cpu, series) in work.remove(&index).unwrap_or_default() {
-                    starts.entry(cpu).or_default().extend(series.start());
-                    cpus.entry(cpu).or_insert_with(|| entry(cpu)).fixed_work =
+                    let place = (*node, cpu);
+                    starts.entry(place).or_default().extend(series.start());
+                    cpus.entry(place).or_insert_with(|| entry(place)).fixed_work =
                         fixed_work_findings(*work_steps, &series.ends, &series.durations);
                 }
             }
@@ -64,8 +73,8 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
             | PhaseKind::Recorded { .. } => {}
         }
     }
-    for (cpu, starts) in starts {
-        if let Some(noise) = cpus.get_mut(&cpu) {
+    for (place, starts) in starts {
+        if let Some(noise) = cpus.get_mut(&place) {
             noise.starts = warm_up::repeated(&starts);
         }
     }

@@ -20,6 +20,11 @@ type Seen = BTreeMap<(u32, Cpu), Vec<(u64, u64)>>;
 /// The sweep; `None` if the run has none.
 pub fn load_sweep(run: &RunReader) -> Result<Option<LoadSweep>, ExplainError> {
     let phases = &run.manifest().phases;
+    let mut nodes = phases.iter().filter_map(|p| p.kind.measured_node());
+    let node = nodes.next();
+    if nodes.any(|other| Some(other) != node) {
+        return Ok(None);
+    }
     let loops = (0_u32..)
         .zip(phases)
         .filter_map(|(index, phase)| match &phase.kind {

@@ -113,6 +113,7 @@ const TAKEN: u64 = 50_000 + 60_000 + 70_000;
 #[test]
 fn what_interrupts_a_detour_loop_has_a_name() {
     let kind = PhaseKind::Detour {
+        node: NODE,
         threshold: Nanos::from_micros(1),
         floor: Nanos::ZERO,
         loops: vec![detour_loop(3, TAKEN)],
@@ -130,13 +131,19 @@ fn what_interrupts_a_detour_loop_has_a_name() {
 /// The thread is watched from its first quantum to its last, not while it starts and ends.
 #[test]
 fn what_interrupts_fixed_work_has_a_name() {
-    let findings = run_of(PhaseKind::FixedWork { work_steps: 1 }, |out| {
-        let mut quanta = Quanta::default();
-        for begin_ns in (BEGIN..END).step_by(1_000_000) {
-            quanta.push(quantum(0, CPU, begin_ns, 1_000_000));
-        }
-        out.write_table(&quanta).unwrap();
-    });
+    let findings = run_of(
+        PhaseKind::FixedWork {
+            node: NODE,
+            work_steps: 1,
+        },
+        |out| {
+            let mut quanta = Quanta::default();
+            for begin_ns in (BEGIN..END).step_by(1_000_000) {
+                quanta.push(quantum(0, CPU, begin_ns, 1_000_000));
+            }
+            out.write_table(&quanta).unwrap();
+        },
+    );
     assert_eq!(daemon(&findings), (TAKEN, Some(3), "3".to_owned()));
     let unexplained = findings.sources.iter().find(|s| s.name == "unexplained");
     assert_eq!(unexplained.map(|s| s.stolen), Some(Nanos::ZERO));
@@ -146,7 +153,13 @@ fn what_interrupts_fixed_work_has_a_name() {
 #[test]
 fn a_warm_up_is_one_if_it_repeats() {
     let found = |slow: std::ops::Range<u32>| {
-        let kinds = vec![PhaseKind::FixedWork { work_steps: 1 }; 8];
+        let kinds = vec![
+            PhaseKind::FixedWork {
+                node: NODE,
+                work_steps: 1,
+            };
+            8
+        ];
         let findings = run_of_all(kinds, |out| {
             let mut quanta = Quanta::default();
             for phase in 0..8 {
@@ -200,11 +213,15 @@ fn detour_loop(cpu: u32, stolen: u64) -> DetourLoop {
 #[test]
 fn a_load_sweep_tells_lengths_rates_and_speed_at_every_load() {
     let detours_on = |loops| PhaseKind::Detour {
+        node: NODE,
         threshold: Nanos::from_micros(1),
         floor: Nanos::ZERO,
         loops,
     };
-    let work = || PhaseKind::FixedWork { work_steps: 1 };
+    let work = || PhaseKind::FixedWork {
+        node: NODE,
+        work_steps: 1,
+    };
     let kinds = vec![
         detours_on(vec![detour_loop(3, 100 * 2_000)]),
         work(),

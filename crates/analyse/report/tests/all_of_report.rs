@@ -4,6 +4,7 @@
 
 mod documented;
 mod jitter;
+mod nodes;
 mod page;
 mod placement;
 mod program;

@@ -12,7 +12,7 @@ use idlewave_run::{
     Alignment, AlignmentPoint, CgroupQuota, Coupling, DetourLoop, Incomplete, LengthBin, Manifest,
     NoiseSource, Phase, PhaseKind, Priority, Simulated, SimulatedDelay, SourceKind, Unavailable,
 };
-use idlewave_units::{Bytes, Cpu, Nanos, Pid, Rank};
+use idlewave_units::{Bytes, Cpu, Nanos, NodeId, Pid, Rank};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -131,13 +131,15 @@ fn full(mut manifest: Manifest) -> Manifest {
         moved: false,
     };
     manifest.phases.push(phase(PhaseKind::Detour {
+        node: NodeId::new(0),
         threshold: Nanos::ZERO,
         floor: Nanos::ZERO,
         loops: vec![detour],
     }));
-    manifest
-        .phases
-        .push(phase(PhaseKind::FixedWork { work_steps: 1 }));
+    manifest.phases.push(phase(PhaseKind::FixedWork {
+        node: NodeId::new(0),
+        work_steps: 1,
+    }));
     manifest.phases.push(phase(PhaseKind::MolecularDynamics {
         particles_per_rank: 4_000,
         steps: 1,

@@ -268,7 +268,10 @@ fn a_measurement_of_cpus_is_shown_without_what_it_never_has() {
     let mut manifest = run.manifest().clone();
     let (begin_ns, end_ns) = (manifest.phases[0].begin_ns, manifest.phases[0].end_ns);
     manifest.phases = vec![Phase {
-        kind: PhaseKind::FixedWork { work_steps: 1 },
+        kind: PhaseKind::FixedWork {
+            node: idlewave_units::NodeId::new(0),
+            work_steps: 1,
+        },
         begin_ns,
         end_ns,
     }];

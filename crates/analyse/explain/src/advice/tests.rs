@@ -39,6 +39,7 @@ fn findings(sources: Vec<SourceFinding>) -> Findings {
         },
         contamination: Contamination::default(),
         cpus: Vec::new(),
+        nodes: None,
         load_sweep: None,
         lockstep: Vec::new(),
         sources,

@@ -6,7 +6,7 @@ use idlewave_clock::{Calibration, Readings, monotonic_ns};
 use idlewave_run::{Coupling, Phase, PhaseKind};
 use idlewave_session::SessionError;
 use idlewave_session::{Current, Recording};
-use idlewave_units::{Nanos, counted};
+use idlewave_units::{Nanos, NodeId, counted};
 use idlewave_workloads::fibonacci::Speed;
 use idlewave_workloads::{detour, fixed_work, lockstep};
 use std::sync::Arc;
@@ -79,6 +79,7 @@ impl Phases<'_> {
         let cpus = counted(piece.cpus.len(), "CPU");
         self.part(recording, &format!("watching for detours on {cpus}"), piece);
         let kind = PhaseKind::Detour {
+            node: NodeId::new(0),
             threshold: THRESHOLD,
             floor: Nanos::ZERO,
             loops: Vec::new(),
@@ -102,6 +103,7 @@ impl Phases<'_> {
         let phase = &mut recording.out.manifest.phases[index];
         phase.end_ns = monotonic_ns();
         phase.kind = PhaseKind::Detour {
+            node: NodeId::new(0),
             threshold: outcome.threshold,
             floor: outcome.floor,
             loops: outcome.loops,
@@ -126,7 +128,14 @@ impl Phases<'_> {
         let what = format!("timing the fixed work quantum on {cpus}");
         self.part(recording, &what, piece);
         let work_steps = work.steps(self.speed);
-        let index = self.begin(recording, PhaseKind::FixedWork { work_steps }, piece)?;
+        let index = self.begin(
+            recording,
+            PhaseKind::FixedWork {
+                node: NodeId::new(0),
+                work_steps,
+            },
+            piece,
+        )?;
         let params = fixed_work::Params {
             cpus: piece.cpus.clone(),
             duration: piece.duration,

@@ -277,6 +277,7 @@ fn findings(trace: idlewave_run::TraceSheet) -> Findings {
         trace,
         contamination: Default::default(),
         cpus: Vec::new(),
+        nodes: None,
         load_sweep: None,
         lockstep: Vec::new(),
         sources: vec![
