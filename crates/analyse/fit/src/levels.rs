@@ -4,7 +4,7 @@ use crate::input::SourceEvents;
 use crate::line::Line;
 use idlewave_explain::NoiseOf;
 use idlewave_run::tables::{Quanta, RegionKind, Regions};
-use idlewave_run::{PhaseKind, RunError, RunReader, SourceKind};
+use idlewave_run::{RunError, RunReader, SourceKind};
 use idlewave_stats::levels::{Segment, segment};
 use idlewave_units::{Cpu, NodeId, Rank};
 use std::collections::BTreeMap;

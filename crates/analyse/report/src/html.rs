@@ -205,6 +205,9 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
         add("noise-is", "", opening::opening());
     }
     add("verdict", "Verdict", verdict::verdict(manifest, findings));
+    if let Some(found) = &findings.nodes {
+        add("nodes", "Nodes", nodes::section(found));
+    }
     let simulated = manifest.simulated.as_ref();
     let whole = drawn.explorer.as_ref();
     if simulated.is_none() {
@@ -256,9 +259,6 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
     }
     if (study && simulated.is_none()) || findings.prediction.is_some() {
         add("scale", "At scale", scale::section(findings));
-    }
-    if let Some(found) = &findings.nodes {
-        add("nodes", "Nodes", nodes::section(found));
     }
     if (study && simulated.is_none()) || !findings.cpus.is_empty() {
         add("noise", "Noise", noise::section(findings));

@@ -92,7 +92,7 @@ impl Plan {
         let list: Vec<Cpu> = cpus.iter().collect();
         let ranks = options.ranks.map_or(list.len(), |r| r as usize);
         let share = |percent: u64| Duration::from_nanos(options.duration.get() / 100 * percent);
-        let quantum = options.work.clamp(QUANTUM[0], QUANTUM[1]);
+        let quantum = Self::quantum(options);
         // On a node with very many CPUs, the memory for quanta is full well before the time is
         // over.
         let most_work = Duration::from_nanos(
@@ -117,6 +117,40 @@ impl Plan {
                 on(&list, lockstep(Coupling::Neighbours), share(30)),
                 on(&list, lockstep(Coupling::Barrier), share(30)),
             ],
+            max_size: options.max_size,
+            cpus,
+        })
+    }
+
+    /// Time of the fixed work quantum of a study.
+    pub fn quantum(options: &StudyOptions) -> Nanos {
+        options.work.clamp(QUANTUM[0], QUANTUM[1])
+    }
+
+    /// Makes the plan of a study of one of several nodes: detours and a quantum of `steps` on all
+    /// CPUs of the node.
+    ///
+    /// # Errors
+    /// As for [`Plan::of`].
+    pub fn of_node(
+        options: &StudyOptions,
+        allowed: &CpuSet,
+        steps: u64,
+    ) -> Result<Self, SessionError> {
+        options.check()?;
+        let cpus = chosen(options.cpus.as_ref(), allowed)?;
+        let list: Vec<Cpu> = cpus.iter().collect();
+        let share = |percent: u64| Duration::from_nanos(options.duration.get() / 100 * percent);
+        let work = Part::FixedWork {
+            work: Work::Steps(steps),
+            runs: Some(MOST_RECORDS / list.len().max(1) as u64),
+        };
+        Ok(Self {
+            parts: vec![
+                on(&list, Part::Detours, share(60)),
+                on(&list, work, share(40)),
+            ],
+            rank_cpus: Vec::new(),
             max_size: options.max_size,
             cpus,
         })

@@ -27,16 +27,16 @@ use std::time::Instant;
 use tempfile::TempDir;
 
 /// What is common to all measurements of this machine.
-struct Request<'a> {
+pub(crate) struct Request<'a> {
     /// The command, as users know it.
-    name: &'static str,
-    path: PathBuf,
+    pub name: &'static str,
+    pub path: PathBuf,
     /// Whether the run stays.
-    kept: bool,
-    plan: Plan,
-    trace: bool,
-    seed: u64,
-    command: &'a [String],
+    pub kept: bool,
+    pub plan: Plan,
+    pub trace: bool,
+    pub seed: u64,
+    pub command: &'a [String],
 }
 
 /// Measures this machine and explains the results.
@@ -139,7 +139,7 @@ fn allowed() -> Result<CpuSet, SessionError> {
 }
 
 /// Records into a new bundle; returns its lock.
-fn measured(
+pub(crate) fn measured(
     request: &Request<'_>,
     stop: &Stop,
     progress: &dyn Progress,

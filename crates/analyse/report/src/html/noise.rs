@@ -123,7 +123,7 @@ fn dashes(n: usize) -> String {
 }
 
 /// The CPU, with its node in a run of several.
-fn cpu_name(findings: &Findings, noise: &CpuNoise) -> String {
+pub(super) fn cpu_name(findings: &Findings, noise: &CpuNoise) -> String {
     let mut nodes = findings.nodes.iter().flat_map(|n| &n.ranked);
     match nodes.find(|n| n.node == noise.node) {
         Some(node) => format!("{} of {}", noise.cpu, escape(&node.name)),

@@ -1,6 +1,7 @@
 //! The top of the page: what the run showed, in words and four numbers, and what to do.
 
 use super::markup::{absent, escape, number, prose, section};
+use super::noise::cpu_name;
 use crate::number::capitalised;
 use crate::{facts, story};
 use idlewave_run::Manifest;
@@ -289,15 +290,20 @@ fn noise_tile(findings: &Findings) -> String {
         .cpus
         .iter()
         .enumerate()
-        .filter_map(|(i, c)| Some((i, c.cpu, c.detours.as_ref()?)))
+        .filter_map(|(i, c)| Some((i, c, c.detours.as_ref()?)))
         .max_by(|a, b| a.2.stolen.value.total_cmp(&b.2.stolen.value));
     let Some((i, cpu, d)) = worst else {
         return String::new();
     };
     let path = |field: &str| format!("cpus.{i}.detours.{field}");
+    let all = match &findings.nodes {
+        Some(nodes) => nodes.ranked.iter().map(|n| u64::from(n.cpus)).sum(),
+        None => findings.cpus.len() as u64,
+    };
     let sub = format!(
-        "stolen from CPU {cpu}, the noisiest of {}: {} detours per second",
-        findings.cpus.len(),
+        "stolen from CPU {}, the noisiest of {}: {} detours per second",
+        cpu_name(findings, cpu),
+        count(all),
         number(&path("rate.value"), d.rate.value, &count_f64(d.rate.value)),
     );
     let value = number(
