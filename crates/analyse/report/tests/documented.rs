@@ -3,10 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_report::testing::{Synthetic, SyntheticProgram};
+use idlewave_explain::explain;
+use idlewave_report::testing::{Synthetic, SyntheticNodes, SyntheticProgram};
 use idlewave_run::findings::{
     Estimate, Findings, JitterCore, JitterCulprit, JitterFindings, JitterMap, JitterPoint,
-    JitterScale, JitterSlowest,
+    JitterScale, JitterSlowest, NodesFindings,
 };
 use idlewave_run::{
     Alignment, AlignmentPoint, CgroupQuota, Coupling, DetourLoop, Incomplete, LengthBin, Manifest,
@@ -15,6 +16,7 @@ use idlewave_run::{
 use idlewave_units::{Bytes, Cpu, Nanos, NodeId, Pid, Rank};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
 
 /// Fields and types as the page states them, by object.
 type Objects = BTreeMap<String, Vec<(String, String)>>;
@@ -235,6 +237,7 @@ fn full_findings(mut findings: Findings, program: &Findings, manifest: &Manifest
     findings.losses = manifest.losses.clone();
     findings.program.clone_from(&program.program);
     findings.jitter.push(jitter());
+    findings.nodes = Some(nodes());
     findings.lockstep[0].slowdown_not_known = Some("not known: 3 steps, too noisy".to_owned());
     findings.not_predicted = Some("too many events".to_owned());
     findings.profile.exchange = Some(Nanos::ZERO);
@@ -252,6 +255,19 @@ fn full_findings(mut findings: Findings, program: &Findings, manifest: &Manifest
         }],
     });
     findings
+}
+
+/// Nodes in which every field has a value.
+fn nodes() -> NodesFindings {
+    let dir = tempfile::tempdir().unwrap();
+    let made = SyntheticNodes {
+        nodes: 6,
+        noisy: Some(2),
+        slow: None,
+    };
+    let run = made.write(&dir.path().join("run")).unwrap();
+    let explained = explain(&run, &AtomicBool::new(false)).unwrap();
+    explained.findings.nodes.unwrap()
 }
 
 /// Jitter in which every field has a value.

@@ -7,7 +7,7 @@ use crate::{facts, story};
 use idlewave_run::Manifest;
 use idlewave_run::findings::{Advice, Findings, LockstepFindings};
 use idlewave_units::show::{self, count, count_f64, percent};
-use idlewave_units::{grouped, named};
+use idlewave_units::{counted, grouped, named};
 
 /// Title bar with the links to the sections: their anchors and names.
 pub(super) fn header(manifest: &Manifest, links: &[(&str, &str)]) -> String {
@@ -28,6 +28,9 @@ pub(super) fn header(manifest: &Manifest, links: &[(&str, &str)]) -> String {
         escape(&manifest.started),
     )
 }
+
+/// Most alarms about busy nodes; the rest is counted.
+const BUSY_SHOWN: usize = 5;
 
 /// Says of every node that others used much that they did. Findings are of the first node.
 fn busy(manifest: &Manifest, findings: &Findings) -> Vec<String> {
@@ -64,7 +67,11 @@ pub(super) fn verdict(manifest: &Manifest, findings: &Findings) -> String {
     if let Some(early) = facts::early_end(manifest) {
         body.push_str(&alarm(&escape(&early)));
     }
-    for busy in busy(manifest, findings) {
+    let all = busy(manifest, findings);
+    let more = all.len().saturating_sub(BUSY_SHOWN);
+    let rest =
+        (more > 0).then(|| format!("Other programs kept {} busy.", counted(more, "more node")));
+    for busy in all.into_iter().take(BUSY_SHOWN).chain(rest) {
         body.push_str(&alarm(&busy));
     }
     if let Some(recorded) = story::recorded(manifest) {
