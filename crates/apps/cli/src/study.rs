@@ -20,7 +20,9 @@ Examples:
   idlewave study
   sudo idlewave study -o before --duration 60s
   idlewave study --cpus 2-5 --work 100us --no-trace
-  idlewave study --limit noise=0.1% --limit detour=50us@1/s --junit node.xml")]
+  idlewave study --limit noise=0.1% --limit detour=50us@1/s --junit node.xml
+  mpirun -n 64 --map-by ppr:1:node idlewave study -o nodes
+Under a launcher, the CPUs of all nodes are measured, without lockstep runs (docs/nodes.md).")]
 pub struct StudyArgs {
     /// Directory for the run; must not exist, or be empty [default: idlewave-study-<date>-<time>]
     #[arg(short, long, value_name = "RUN")]
