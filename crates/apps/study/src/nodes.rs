@@ -16,7 +16,7 @@ use idlewave_mpi::{Launch, Search};
 use idlewave_record::{Front, NodeRun, merge};
 use idlewave_run::{Ledger, RunReader};
 use idlewave_session::{Progress, Quiet, SessionError, Stop, Utc, check_machine, open_run};
-use idlewave_sys::affinity;
+use idlewave_sys::{affinity, files};
 use idlewave_units::{Cpu, CpuSet, NodeId, Rank};
 use idlewave_workloads::fibonacci::Speed;
 use std::fs;
@@ -234,7 +234,9 @@ impl Job<'_> {
     fn incoming(&self, place: &Path) -> Result<TempDir, SessionError> {
         let parent = place.parent().filter(|p| !p.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
-        fs::create_dir_all(parent).map_err(SessionError::io("make", parent))?;
+        if !parent.exists() {
+            files::create_directory(parent).map_err(SessionError::io("make", parent))?;
+        }
         let made = tempfile::Builder::new()
             .prefix(".idlewave-nodes-")
             .tempdir_in(parent);
@@ -333,7 +335,7 @@ fn packed(bundle: &Path) -> Result<Vec<u64>, SessionError> {
     let mut words = Vec::new();
     for name in tables.chain(["run.json".to_owned()]) {
         let path = bundle.join(&name);
-        let content = fs::read(&path).map_err(SessionError::io("read", &path))?;
+        let content = files::read(&path, u64::MAX).map_err(SessionError::io("read", &path))?;
         words.extend([name.len() as u64, content.len() as u64]);
         for bytes in [name.as_bytes(), &content] {
             words.extend(bytes.chunks(8).map(|chunk| {
@@ -351,7 +353,7 @@ fn unpacked(words: &[u64], to: &Path) -> Result<PathBuf, String> {
     if words.is_empty() {
         return Err("its bundle could not be read".to_owned());
     }
-    fs::create_dir(to).map_err(|error| error.to_string())?;
+    files::create_directory(to).map_err(|error| error.to_string())?;
     let mut rest = words;
     while let [name_length, length, content @ ..] = rest {
         let mut take = content;
@@ -370,7 +372,7 @@ fn unpacked(words: &[u64], to: &Path) -> Result<PathBuf, String> {
         if name.contains('/') || name.starts_with('.') {
             return Err(format!("its bundle holds a file with the name {name:?}"));
         }
-        fs::write(to.join(name), content).map_err(|error| error.to_string())?;
+        files::write_new(&to.join(name), &content).map_err(|error| error.to_string())?;
         rest = take;
     }
     Ok(to.to_owned())
