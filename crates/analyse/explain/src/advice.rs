@@ -40,7 +40,9 @@ pub fn advise(findings: &Findings, evidence: &Evidence, manifest: &Manifest) -> 
         };
         out.extend(cause.advice());
     }
-    quieter_cpus(&findings.cpus, &mut out);
+    if findings.nodes.is_none() {
+        quieter_cpus(&findings.cpus, &mut out);
+    }
     granularity(findings, &mut out);
     synchronisation(findings, &mut out);
     out.retain(|advice| advice.gain.as_ref().is_none_or(is_worth_it));
@@ -129,7 +131,9 @@ fn warm_up(findings: &Findings, out: &mut Vec<Advice>) {
             None,
         ));
     }
-    let seen_once = findings.cpus.iter().find(|c| {
+    // `measure warmup` measures one node.
+    let mut on_one_node = findings.cpus.iter().filter(|_| findings.nodes.is_none());
+    let seen_once = on_one_node.find(|c| {
         let seen = c.fixed_work.as_ref().and_then(|f| f.warm_up.settled_after);
         c.starts.is_none() && seen.is_some_and(|after| after > Nanos::ZERO)
     });

@@ -11,7 +11,7 @@ use idlewave_run::tables::{Detours, Quanta};
 use idlewave_run::{DetourLoop, PhaseKind, Reserve, RunReader, WorkKernel};
 use idlewave_stats::warm_up::{self, Start};
 use idlewave_stats::{blocks, histogram, levels, periodicity, quantiles, rates};
-use idlewave_units::{Cpu, Nanos};
+use idlewave_units::{Cpu, Nanos, NodeId};
 use std::collections::BTreeMap;
 
 /// Lower edges of the length classes, nanoseconds: three per decade, so that rates above round
@@ -22,10 +22,17 @@ const CLASS_EDGES: [u64; 15] = [
     5_000_000, 10_000_000, 20_000_000, 50_000_000,
 ];
 
-/// One entry per CPU that was measured, in order of CPU.
+/// Start and length of detours of one phase and CPU.
+type Seen = BTreeMap<(u32, Cpu), Vec<(u64, u64)>>;
+
+/// One entry per CPU that was measured, in order of node and CPU.
+///
+/// # Errors
+/// A table cannot be read.
 pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
-    let mut cpus: BTreeMap<Cpu, CpuNoise> = BTreeMap::new();
-    let entry = |cpu: Cpu| CpuNoise {
+    let mut cpus: BTreeMap<(NodeId, Cpu), CpuNoise> = BTreeMap::new();
+    let entry = |(node, cpu): (NodeId, Cpu)| CpuNoise {
+        node,
         cpu,
         detours: None,
         fixed_work: None,
@@ -36,39 +43,43 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
     let mut work = fixed_work(run)?;
     let realtime = run.manifest().conditions.realtime;
     let reserve = realtime.and_then(|realtime| realtime.reserve);
-    let mut starts: BTreeMap<Cpu, Vec<Start>> = BTreeMap::new();
+    let mut starts: BTreeMap<(NodeId, Cpu), Vec<Start>> = BTreeMap::new();
+    let mut seen = Seen::new();
+    run.for_each::<Detours>(|d| {
+        if d.rank.is_none() {
+            let detours = seen.entry((d.phase, d.cpu)).or_default();
+            detours.push((d.begin_ns, d.length.get()));
+        }
+    })?;
     for (index, phase) in run.manifest().phases.iter().enumerate() {
         let index = index as u32;
         match &phase.kind {
             PhaseKind::Detour {
-                threshold, loops, ..
+                node,
+                threshold,
+                loops,
+                ..
             } => {
-                let mut found: BTreeMap<Cpu, Vec<(u64, u64)>> = BTreeMap::new();
-                run.for_each::<Detours>(|d| {
-                    if d.phase == index {
-                        found
-                            .entry(d.cpu)
-                            .or_default()
-                            .push((d.begin_ns, d.length.get()));
-                    }
-                })?;
                 for sheet in loops {
-                    let detours = found.remove(&sheet.cpu).unwrap_or_default();
-                    let noise = cpus.entry(sheet.cpu).or_insert_with(|| entry(sheet.cpu));
+                    let detours = seen.remove(&(index, sheet.cpu)).unwrap_or_default();
+                    let place = (*node, sheet.cpu);
+                    let noise = cpus.entry(place).or_insert_with(|| entry(place));
                     noise.detours = Some(detour_findings(sheet, *threshold, &detours));
                     noise.reserved = reserve
                         .and_then(|reserve| reserved_gaps(reserve, &detours, sheet.watched()));
                 }
             }
             &PhaseKind::FixedWork {
+                node,
                 work_steps,
                 kernel,
                 array,
             } => {
                 for (cpu, series) in work.remove(&index).unwrap_or_default() {
-                    starts.entry(cpu).or_default().extend(series.start());
+                    let place = (node, cpu);
+                    starts.entry(place).or_default().extend(series.start());
                     let found = fixed_work_findings(&series.ends, &series.durations);
-                    let noise = cpus.entry(cpu).or_insert_with(|| entry(cpu));
+                    let noise = cpus.entry(place).or_insert_with(|| entry(place));
                     noise.reserved = found.as_ref().zip(reserve).and_then(|(found, reserve)| {
                         let lost = |duration| duration as f64 - found.reference.as_f64();
                         series.reserved(reserve, lost)
@@ -82,14 +93,16 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
                 }
             }
             &PhaseKind::FixedTime {
+                node,
                 interval,
                 work_steps,
                 kernel,
                 array,
             } => {
                 for (cpu, series) in work.remove(&index).unwrap_or_default() {
+                    let place = (node, cpu);
                     let found = fixed_time_findings(interval, &series.counted());
-                    let noise = cpus.entry(cpu).or_insert_with(|| entry(cpu));
+                    let noise = cpus.entry(place).or_insert_with(|| entry(place));
                     // Of a quantum so long, nearly all is the gap.
                     noise.reserved =
                         reserve.and_then(|reserve| series.reserved(reserve, |all| all as f64));
@@ -106,8 +119,8 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
             | PhaseKind::Recorded { .. } => {}
         }
     }
-    for (cpu, starts) in starts {
-        if let Some(noise) = cpus.get_mut(&cpu) {
+    for (place, starts) in starts {
+        if let Some(noise) = cpus.get_mut(&place) {
             noise.starts = warm_up::repeated(&starts);
         }
     }

@@ -9,6 +9,7 @@ use crate::jitter;
 use crate::kernel::{Kernels, for_each_activation};
 use crate::load_sweep::load_sweep;
 use crate::lockstep::{LATEST_KEPT, Late, LockstepAnalysis, LockstepPhase, analyse};
+use crate::node_ranks::{Taken, is_of_nodes, kept, node_ranks};
 use crate::observe::{Observed, observe, watch_strikes};
 use crate::others::top_others;
 use crate::profile::profile;
@@ -70,6 +71,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         watches,
         mut by_source,
         table,
+        taken,
         delays,
         lockstep,
         program,
@@ -114,12 +116,15 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         .collect();
     let profile = profiled(run, &lockstep, &catalog, &by_source, &rows, watched);
     let (lateness, named) = lateness(&lockstep, &delays, &catalog);
+    let cpus = cpu_noise(run)?;
+    let nodes = node_ranks(manifest, &cpus, &taken, &catalog);
     let mut findings = Findings {
         header: Some(manifest.header()),
         trace: trace(&manifest.nodes),
         contamination: contamination(run, &kernels, &ran, &tasks, &mut catalog),
         conditions: manifest.conditions.clone(),
-        cpus: cpu_noise(run)?,
+        cpus: kept(cpus, nodes.as_ref()),
+        nodes,
         load_sweep: load_sweep(run, &ticks)?,
         sources: rows.into_iter().map(|(_, f)| f).collect(),
         latest,
@@ -163,6 +168,8 @@ struct Charged {
     /// Every strike, by its source.
     by_source: BTreeMap<SourceId, Vec<Strike>>,
     table: SourceTable,
+    /// What took time from the detour loops of several nodes.
+    taken: Taken,
     /// Delays of a recorded program.
     delays: BTreeMap<SourceId, Delay>,
     /// Lockstep runs, by phase.
@@ -190,6 +197,7 @@ fn charged(run: &RunReader, stop: &AtomicBool) -> Result<Charged, ExplainError> 
     let Struck {
         by_source,
         mut table,
+        taken,
         mut delays,
     } = struck(
         run.manifest(),
@@ -241,6 +249,7 @@ fn charged(run: &RunReader, stop: &AtomicBool) -> Result<Charged, ExplainError> 
         watches,
         by_source,
         table,
+        taken,
         delays,
         lockstep,
         program,
@@ -255,6 +264,8 @@ struct Struck {
     /// What each source took from ranks and recorded programs, or, if only CPUs were measured, from
     /// the measuring loops.
     table: SourceTable,
+    /// What took time from the detour loops of several nodes.
+    taken: Taken,
     /// Delays of a recorded program whose processes do not wait for each other.
     delays: BTreeMap<SourceId, Delay>,
 }
@@ -272,12 +283,18 @@ fn struck(
 ) -> Struck {
     let mut by_source: BTreeMap<SourceId, Vec<Strike>> = BTreeMap::new();
     let mut table = SourceTable::default();
+    let mut taken = Taken::default();
+    let of_nodes = is_of_nodes(manifest);
     let mut delays = BTreeMap::new();
     for ((watch, charges), extras) in watches.iter().zip(charges).zip(extras) {
         let found = watch_strikes(watch, &charges, extras, catalog, kernels);
         drop(charges);
         if watch.rank.is_some() || is_recorded(manifest, watch) || manifest.is_of_cpus() {
             table.add_strikes(&found);
+        }
+        let phase = manifest.phases.get(watch.phase as usize);
+        if of_nodes && phase.is_some_and(|p| matches!(p.kind, PhaseKind::Detour { .. })) {
+            taken.add(&found);
         }
         if !coupled && is_recorded(manifest, watch) {
             program::add_uncoupled(&found, &mut delays);
@@ -289,6 +306,7 @@ fn struck(
     Struck {
         by_source,
         table,
+        taken,
         delays,
     }
 }

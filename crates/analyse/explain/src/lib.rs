@@ -23,6 +23,7 @@ mod kernel;
 pub mod limits;
 mod load_sweep;
 mod lockstep;
+mod node_ranks;
 mod noise_events;
 mod observe;
 mod others;

@@ -4,18 +4,20 @@
 //! exceeded if the whole interval is above it. In between the run was too short to say. How long a
 //! run would have to be follows from intervals shrinking with the square root of the time:
 //! T (h / d)^2, where h is half of the interval and d the distance of the value from the limit.
-//! Every CPU is judged by itself, and the worst decides; with 95 % intervals, one of many CPUs that
-//! are just at the limit is misjudged by chance.
+//! Every CPU of every node is judged by itself, and the worst decides; with 95 % intervals, one of
+//! many CPUs that are just at the limit is misjudged by chance.
 
 use crate::ExplainError;
+use crate::cpu_noise::cpu_noise;
 use idlewave_run::findings::{CpuNoise, Estimate, Findings};
 use idlewave_run::tables::Detours;
-use idlewave_run::{PhaseKind, RunReader};
+use idlewave_run::{Manifest, PhaseKind, RunReader};
 use idlewave_stats::rates;
 use idlewave_units::show::{self, percent, time};
-use idlewave_units::{Cpu, Nanos};
+use idlewave_units::{Cpu, Nanos, NodeId};
 use serde::{Serialize, Serializer};
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -172,6 +174,8 @@ pub struct Judgement {
     /// How long a run would have to be to say more; `None` if it said enough, or if that is not
     /// known.
     pub needs: Option<Nanos>,
+    /// Names of the nodes that exceed it, in their order; empty in a run of one node.
+    pub exceeded_on: Vec<String>,
 }
 
 /// Judges all limits by the findings of a run.
@@ -183,9 +187,14 @@ pub fn judge(
     run: &RunReader,
     findings: &Findings,
 ) -> Result<Vec<Judgement>, ExplainError> {
+    // Of many nodes, the findings keep the worst only.
+    let cpus = match &findings.nodes {
+        Some(_) => Cow::Owned(cpu_noise(run)?),
+        None => Cow::Borrowed(findings.cpus.as_slice()),
+    };
     limits
         .iter()
-        .map(|limit| judgement(*limit, run, findings))
+        .map(|limit| judgement(*limit, run, findings, &cpus))
         .collect()
 }
 
@@ -200,55 +209,95 @@ fn slower(lost: &Estimate) -> Estimate {
     }
 }
 
+/// How the CPUs of a run are called, and its nodes.
+struct Names<'a> {
+    manifest: &'a Manifest,
+    several: bool,
+}
+
+impl Names<'_> {
+    fn node(&self, node: NodeId) -> String {
+        let sheet = self.manifest.nodes.iter().find(|n| n.node == node);
+        sheet.map_or_else(|| node.to_string(), |n| n.host.name.clone())
+    }
+
+    fn cpu(&self, cpu: &CpuNoise) -> String {
+        match self.several {
+            true => format!("CPU {} of {}", cpu.cpu, self.node(cpu.node)),
+            false => format!("CPU {}", cpu.cpu),
+        }
+    }
+}
+
 fn judgement(
     limit: Limit,
     run: &RunReader,
     findings: &Findings,
+    cpus: &[CpuNoise],
 ) -> Result<Judgement, ExplainError> {
-    let cpus = &findings.cpus;
-    let found = match limit {
-        Limit::Noise(most) => worst(cpus.iter().filter_map(|c| {
+    let manifest = run.manifest();
+    let names = Names {
+        manifest,
+        several: findings.nodes.is_some(),
+    };
+    let of_node = |c: &CpuNoise, found: Found| Found {
+        node: names.several.then_some(c.node),
+        ..found
+    };
+    let all: Vec<Found> = match limit {
+        Limit::Noise(most) => collected(cpus, |c| {
             let d = c.detours.as_ref()?;
-            let said = format!("{} of CPU {}", share(&d.stolen), c.cpu);
-            Some(of_interval(said, d.stolen.clone(), most, Some(d.watched)))
-        })),
-        Limit::Work(most) => worst(cpus.iter().filter_map(|c| {
+            let said = format!("{} of {}", share(&d.stolen), names.cpu(c));
+            let found = of_interval(said, d.stolen.clone(), most, Some(d.watched));
+            Some(of_node(c, found))
+        }),
+        Limit::Work(most) => collected(cpus, |c| {
             let Some(f) = &c.fixed_work else {
                 let f = c.fixed_time.as_ref()?;
                 let slower = slower(&f.lost);
-                let said = format!("{} on CPU {}", share(&slower), c.cpu);
+                let said = format!("{} on {}", share(&slower), names.cpu(c));
                 let took = Nanos::from_nanos(f.interval.get().saturating_mul(f.count));
-                return Some(of_interval(said, slower, most, Some(took)));
+                return Some(of_node(c, of_interval(said, slower, most, Some(took))));
             };
-            let said = format!("{} on CPU {}", share(&f.slowdown), c.cpu);
+            let said = format!("{} on {}", share(&f.slowdown), names.cpu(c));
             let length = f.reference.get().saturating_mul(f.count);
             let took = Nanos::from_nanos((length as f64 * (1.0 + f.slowdown.value)) as u64);
-            Some(of_interval(said, f.slowdown.clone(), most, Some(took)))
-        })),
+            let found = of_interval(said, f.slowdown.clone(), most, Some(took));
+            Some(of_node(c, found))
+        }),
         Limit::Detour(longest, rate) => {
             let kept = kept(run, longest)?;
-            let of_cpu = |c: &CpuNoise| of_lengths(c, kept.get(&c.cpu), longest, rate);
-            worst(cpus.iter().filter_map(of_cpu))
+            collected(cpus, |c| {
+                let kept = kept.get(&(c.node, c.cpu));
+                let found = of_lengths(c, &names.cpu(c), kept, longest, rate)?;
+                Some(of_node(c, found))
+            })
         }
-        Limit::Slowdown(ranks, most) => worst(at_scale(findings, ranks).map(|(name, at, s)| {
-            let said = format!("{} for {name} at {at} ranks", share(&s));
-            of_interval(said, s, most, None)
-        })),
-        Limit::Steal(most) => findings.contamination.steal.map(|steal| Found {
-            verdict: verdict(steal <= most, steal > most),
-            said: percent(steal),
-            value: Estimate {
-                value: steal,
-                low: steal,
-                high: steal,
-                n: 1,
-                method: "as the kernel counted it".to_owned(),
-            },
-            needs: None,
-        }),
+        Limit::Slowdown(ranks, most) => at_scale(findings, ranks)
+            .map(|(name, at, s)| {
+                let said = format!("{} for {name} at {at} ranks", share(&s));
+                of_interval(said, s, most, None)
+            })
+            .collect(),
+        Limit::Steal(most) => match names.several {
+            false => of_steal(findings.contamination.steal, most, None, &names),
+            true => {
+                let nodes = manifest.nodes.iter();
+                let steal =
+                    nodes.map(|n| of_steal(n.contamination.steal, most, Some(n.node), &names));
+                steal.flatten().collect()
+            }
+        },
     };
-    Ok(match found {
+    let exceeded: BTreeSet<NodeId> = all
+        .iter()
+        .filter(|f| f.verdict == Verdict::Fail)
+        .filter_map(|f| f.node)
+        .collect();
+    let exceeded_on = exceeded.into_iter().map(|n| names.node(n)).collect();
+    Ok(match worst(all.into_iter()) {
         Some(found) => Judgement {
+            exceeded_on,
             limit,
             verdict: found.verdict,
             found: found.said,
@@ -256,6 +305,7 @@ fn judgement(
             needs: found.needs,
         },
         None => Judgement {
+            exceeded_on,
             limit,
             verdict: Verdict::NotMeasured,
             found: not_measured(limit, findings),
@@ -265,8 +315,36 @@ fn judgement(
     })
 }
 
+/// What was found of every CPU.
+fn collected(cpus: &[CpuNoise], of: impl Fn(&CpuNoise) -> Option<Found>) -> Vec<Found> {
+    cpus.iter().filter_map(of).collect()
+}
+
+/// The steal time of one node, if its kernel counts it.
+fn of_steal(steal: Option<f64>, most: f64, node: Option<NodeId>, names: &Names<'_>) -> Vec<Found> {
+    let found = steal.map(|steal| Found {
+        node,
+        verdict: verdict(steal <= most, steal > most),
+        said: match node {
+            Some(node) => format!("{} on {}", percent(steal), names.node(node)),
+            None => percent(steal),
+        },
+        value: Estimate {
+            value: steal,
+            low: steal,
+            high: steal,
+            n: 1,
+            method: "as the kernel counted it".to_owned(),
+        },
+        needs: None,
+    });
+    found.into_iter().collect()
+}
+
 /// What was found of one CPU, or of one topology.
 struct Found {
+    /// Its node, in a run of several.
+    node: Option<NodeId>,
     verdict: Verdict,
     said: String,
     value: Estimate,
@@ -301,6 +379,7 @@ fn of_interval(said: String, value: Estimate, most: f64, time: Option<Nanos>) ->
             (needs <= LONGEST.as_f64()).then(|| Nanos::from_nanos(needs as u64))
         });
     Found {
+        node: None,
         verdict,
         said,
         value,
@@ -329,16 +408,16 @@ struct Kept {
     longest: Nanos,
 }
 
-fn kept(run: &RunReader, limit: Nanos) -> Result<BTreeMap<Cpu, Kept>, ExplainError> {
+fn kept(run: &RunReader, limit: Nanos) -> Result<BTreeMap<(NodeId, Cpu), Kept>, ExplainError> {
     let phases = &run.manifest().phases;
-    let of_loop = |phase: u32| {
-        let phase = phases.get(phase as usize);
-        phase.is_some_and(|p| matches!(p.kind, PhaseKind::Detour { .. }))
+    let of_loop = |phase: u32| match phases.get(phase as usize)?.kind {
+        PhaseKind::Detour { node, .. } => Some(node),
+        _ => None,
     };
-    let mut found: BTreeMap<Cpu, Kept> = BTreeMap::new();
+    let mut found: BTreeMap<(NodeId, Cpu), Kept> = BTreeMap::new();
     run.for_each::<Detours>(|d| {
-        if of_loop(d.phase) {
-            let kept = found.entry(d.cpu).or_default();
+        if let Some(node) = of_loop(d.phase) {
+            let kept = found.entry((node, d.cpu)).or_default();
             kept.all += 1;
             kept.longer += u64::from(d.length > limit);
             kept.longest = d.length.max(kept.longest);
@@ -350,22 +429,23 @@ fn kept(run: &RunReader, limit: Nanos) -> Result<BTreeMap<Cpu, Kept>, ExplainErr
 /// Compares the detours of one CPU with a limit of their length, or of the rate of longer ones.
 fn of_lengths(
     cpu: &CpuNoise,
+    name: &str,
     kept: Option<&Kept>,
     limit: Nanos,
     rate: Option<f64>,
 ) -> Option<Found> {
     let seen = cpu.detours.as_ref()?;
-    let (watched, at) = (seen.watched, cpu.cpu);
+    let watched = seen.watched;
     let (all, count) = kept.map_or((0, 0), |kept| (kept.all, kept.longer));
     let value = rates::poisson(count, watched.as_secs_f64());
     let mut said = match kept.filter(|_| count > 0) {
         Some(kept) => format!(
-            "{count} in {watched} on CPU {at}, the longest {}",
+            "{count} in {watched} on {name}, the longest {}",
             kept.longest
         ),
         None => {
             let most = show::count_f64(value.high);
-            format!("none in {watched} on CPU {at}: fewer than {most}/s (95 %)")
+            format!("none in {watched} on {name}: fewer than {most}/s (95 %)")
         }
     };
     // What was not kept may have been longer, and what is below the threshold is not seen.
@@ -388,6 +468,7 @@ fn of_lengths(
     };
     let Some(most) = rate else {
         return Some(judged(Found {
+            node: None,
             verdict: verdict(count == 0, count > 0),
             said,
             value,
@@ -443,7 +524,11 @@ impl Judgement {
             (Verdict::TooShort, None) => ": too short to say".to_owned(),
             _ => String::new(),
         };
-        format!("{}{needs}", self.found)
+        let others = match self.exceeded_on.len() {
+            0 | 1 => String::new(),
+            n => format!("; {n} nodes exceed it"),
+        };
+        format!("{}{needs}{others}", self.found)
     }
 }
 
@@ -539,6 +624,7 @@ mod tests {
     /// A second on one CPU with `all` detours, of which `kept` were kept.
     fn of_length(all: u64, kept: Kept, limit: Nanos) -> (Verdict, String) {
         let cpu = CpuNoise {
+            node: NodeId::new(0),
             cpu: Cpu::new(3),
             detours: Some(DetourFindings {
                 watched: Nanos::from_secs(1),
@@ -556,7 +642,7 @@ mod tests {
             reserved: None,
             starts: None,
         };
-        let found = of_lengths(&cpu, Some(&kept), limit, None).expect("detours");
+        let found = of_lengths(&cpu, "CPU 3", Some(&kept), limit, None).expect("detours");
         (found.verdict, found.said)
     }
 
@@ -588,6 +674,7 @@ mod tests {
     #[test]
     fn the_worst_cpu_decides() {
         let found = |verdict, value| Found {
+            node: None,
             verdict,
             said: String::new(),
             value: estimate(value, value, value),

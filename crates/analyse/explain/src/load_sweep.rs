@@ -22,6 +22,11 @@ type Seen = BTreeMap<(u32, Cpu), Vec<(u64, u64)>>;
 /// The sweep; `None` if the run has none. `ticks` are the strikes of timer ticks.
 pub fn load_sweep(run: &RunReader, ticks: &[Strike]) -> Result<Option<LoadSweep>, ExplainError> {
     let phases = &run.manifest().phases;
+    let mut nodes = phases.iter().filter_map(|p| p.kind.measured_node());
+    let node = nodes.next();
+    if nodes.any(|other| Some(other) != node) {
+        return Ok(None);
+    }
     let loops = (0_u32..)
         .zip(phases)
         .filter_map(|(index, phase)| match &phase.kind {

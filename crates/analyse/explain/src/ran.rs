@@ -13,7 +13,7 @@ use std::ops::Range;
 #[derive(Debug, Default)]
 pub struct Ran {
     threads: BTreeMap<(NodeId, Pid), Thread>,
-    loops: BTreeMap<Cpu, Vec<Loop>>,
+    loops: BTreeMap<(NodeId, Cpu), Vec<Loop>>,
     /// Per phase and CPU, from the first fixed work quantum to the last; only if nothing but CPUs was
     /// measured.
     worked: BTreeMap<(u32, Cpu), Range<u64>>,
@@ -45,15 +45,12 @@ impl Ran {
     pub fn read(run: &RunReader) -> Result<Self, ExplainError> {
         let manifest = run.manifest();
         let mut ran = Self::default();
-        let loops = manifest
-            .phases
-            .iter()
-            .filter_map(|phase| match &phase.kind {
-                PhaseKind::Detour { loops, .. } => Some(loops),
-                _ => None,
-            });
-        for l in loops.flatten() {
-            ran.add_loop(l.cpu, l.begin_ns..l.end_ns);
+        for phase in &manifest.phases {
+            if let PhaseKind::Detour { node, loops, .. } = &phase.kind {
+                for l in loops {
+                    ran.add_loop((*node, l.cpu), l.begin_ns..l.end_ns);
+                }
+            }
         }
         if manifest.is_of_cpus() {
             run.for_each::<Quanta>(|q| {
@@ -62,25 +59,23 @@ impl Ran {
                 time.or_insert(q.begin_ns..end).end = end;
             })?;
         }
-        for ((_, cpu), time) in ran.worked.clone() {
-            ran.add_loop(cpu, time);
+        for ((phase, cpu), time) in ran.worked.clone() {
+            if let Some(node) = manifest.measured_node(phase) {
+                ran.add_loop((node, cpu), time);
+            }
         }
-        // The loops ran on the node on which the command was given.
-        let first = manifest.nodes.first().map(|n| n.node);
         run.for_each::<Bursts>(|b| {
             if b.pid == Pid::IDLE {
                 return;
             }
             ran.add(b.node, b.pid, b.cpu, b.begin_ns..b.end_ns);
-            if Some(b.node) == first {
-                ran.add_to_loops(b.pid, b.cpu, b.begin_ns..b.end_ns);
-            }
+            ran.add_to_loops(b.pid, (b.node, b.cpu), b.begin_ns..b.end_ns);
         })?;
         Ok(ran)
     }
 
-    fn add_loop(&mut self, cpu: Cpu, time: Range<u64>) {
-        self.loops.entry(cpu).or_default().push(Loop {
+    fn add_loop(&mut self, place: (NodeId, Cpu), time: Range<u64>) {
+        self.loops.entry(place).or_default().push(Loop {
             time,
             had: BTreeMap::new(),
         });
@@ -98,8 +93,8 @@ impl Ran {
         thread.cpus.insert(cpu);
     }
 
-    fn add_to_loops(&mut self, pid: Pid, cpu: Cpu, time: Range<u64>) {
-        for l in self.loops.get_mut(&cpu).into_iter().flatten() {
+    fn add_to_loops(&mut self, pid: Pid, place: (NodeId, Cpu), time: Range<u64>) {
+        for l in self.loops.get_mut(&place).into_iter().flatten() {
             let (begin, end) = (time.start.max(l.time.start), time.end.min(l.time.end));
             if begin < end {
                 *l.had.entry(pid).or_default() += end - begin;
@@ -109,12 +104,17 @@ impl Ran {
 
     /// The thread that had the CPU of a measuring loop longest while that ran; one of `own`, if any
     /// of them had it: on a busy machine, another program may have had it longer.
-    pub fn measured(&self, cpu: Cpu, time: Range<u64>, own: &BTreeSet<Pid>) -> Option<Pid> {
-        let found = self.loops.get(&cpu)?.iter().find(|l| l.time == time)?;
+    pub fn measured(
+        &self,
+        place: (NodeId, Cpu),
+        time: Range<u64>,
+        own: &BTreeSet<(NodeId, Pid)>,
+    ) -> Option<Pid> {
+        let found = self.loops.get(&place)?.iter().find(|l| l.time == time)?;
         let longest = found
             .had
             .iter()
-            .max_by_key(|&(&pid, &ns)| (own.contains(&pid), ns, std::cmp::Reverse(pid)));
+            .max_by_key(|&(&pid, &ns)| (own.contains(&(place.0, pid)), ns, std::cmp::Reverse(pid)));
         longest.map(|(pid, _)| *pid)
     }
 
@@ -154,9 +154,10 @@ mod tests {
 
     #[test]
     fn the_thread_of_a_loop_had_its_cpu_longest_while_it_ran() {
-        let cpu = Cpu::new(1);
+        let node = NodeId::new(2);
+        let place = (node, Cpu::new(1));
         let mut ran = Ran::default();
-        ran.add_loop(cpu, 1_000..2_000);
+        ran.add_loop(place, 1_000..2_000);
         for (pid, cpu, time) in [
             // Longer, but before the loop began.
             (7, 1, 0..1_100),
@@ -165,11 +166,13 @@ mod tests {
             // On another CPU.
             (9, 2, 1_000..2_000),
         ] {
-            ran.add_to_loops(Pid::new(pid), Cpu::new(cpu), time);
+            ran.add_to_loops(Pid::new(pid), (node, Cpu::new(cpu)), time);
         }
+        // A CPU with the same number on another node is not that CPU.
+        ran.add_to_loops(Pid::new(7), (NodeId::new(1), Cpu::new(1)), 1_000..2_000);
         let measured = |time, own: &[u32]| {
-            let own = own.iter().map(|pid| Pid::new(*pid)).collect();
-            ran.measured(cpu, time, &own).map(Pid::get)
+            let own = own.iter().map(|pid| (node, Pid::new(*pid))).collect();
+            ran.measured(place, time, &own).map(Pid::get)
         };
         assert_eq!(measured(1_000..2_000, &[]), Some(8));
         assert_eq!(measured(1_000..1_500, &[]), None);

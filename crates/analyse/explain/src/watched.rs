@@ -24,9 +24,8 @@ pub fn throttled_nodes(manifest: &Manifest) -> BTreeSet<NodeId> {
 pub fn watches(manifest: &Manifest, tasks: &Tasks, ran: &Ran) -> Vec<Watch> {
     let mut out = Vec::new();
     let mut lockstep = 0;
-    let first = manifest.nodes.first().map_or(NodeId::new(0), |n| n.node);
     let own = tasks.rows().filter(|t| t.kind == TaskKind::Own);
-    let own: BTreeSet<Pid> = own.map(|t| t.pid).collect();
+    let own: BTreeSet<(NodeId, Pid)> = own.map(|t| (t.node, t.pid)).collect();
     for (index, phase) in manifest.phases.iter().enumerate() {
         let watch =
             |node: NodeId, cpu: Cpu, rank: Option<Rank>, pid: Pid, begin: u64, end: u64| Watch {
@@ -39,21 +38,20 @@ pub fn watches(manifest: &Manifest, tasks: &Tasks, ran: &Ran) -> Vec<Watch> {
                 end: end.max(begin),
             };
         match &phase.kind {
-            PhaseKind::Detour { loops, .. } => {
+            PhaseKind::Detour { node, loops, .. } => {
                 for l in loops {
-                    // The loops ran on the node on which the command was given.
-                    let measured = ran.measured(l.cpu, l.begin_ns..l.end_ns, &own);
+                    let measured = ran.measured((*node, l.cpu), l.begin_ns..l.end_ns, &own);
                     let pid = measured.unwrap_or(Pid::IDLE);
-                    out.push(watch(first, l.cpu, None, pid, l.begin_ns, l.end_ns));
+                    out.push(watch(*node, l.cpu, None, pid, l.begin_ns, l.end_ns));
                 }
             }
             // Its quanta are single readings: gaps that the kernel did not see are not known. In a
             // study, its other parts tell more.
-            PhaseKind::FixedWork { .. } | PhaseKind::FixedTime { .. } => {
+            PhaseKind::FixedWork { node, .. } | PhaseKind::FixedTime { node, .. } => {
                 for (cpu, time) in ran.worked(index as u32) {
-                    let measured = ran.measured(cpu, time.clone(), &own);
+                    let measured = ran.measured((*node, cpu), time.clone(), &own);
                     let pid = measured.unwrap_or(Pid::IDLE);
-                    out.push(watch(first, cpu, None, pid, time.start, time.end));
+                    out.push(watch(*node, cpu, None, pid, time.start, time.end));
                 }
             }
             PhaseKind::Recorded { .. } => {

@@ -12,7 +12,7 @@ use idlewave_run::{
     TraceMode, WorkKernel,
 };
 use idlewave_stats::random::bits_at;
-use idlewave_units::{Cpu, Nanos, Pid, Rank};
+use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
 use std::sync::atomic::AtomicBool;
 use tempfile::TempDir;
 
@@ -89,6 +89,7 @@ impl Made {
             moved: false,
         };
         let kind = PhaseKind::Detour {
+            node: NodeId::new(0),
             threshold: Nanos::from_nanos(1_000),
             floor: Nanos::from_nanos(100),
             loops: vec![sheet(0), sheet(1)],
@@ -112,6 +113,7 @@ impl Made {
         }
         (
             PhaseKind::FixedWork {
+                node: NodeId::new(0),
                 work_steps: self.work,
                 kernel: WorkKernel::Fibonacci,
                 array: None,

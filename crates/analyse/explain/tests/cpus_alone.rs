@@ -114,6 +114,7 @@ const TAKEN: u64 = 50_000 + 60_000 + 70_000;
 #[test]
 fn what_interrupts_a_detour_loop_has_a_name() {
     let kind = PhaseKind::Detour {
+        node: NODE,
         threshold: Nanos::from_micros(1),
         floor: Nanos::ZERO,
         loops: vec![detour_loop(3, TAKEN)],
@@ -133,6 +134,7 @@ fn what_interrupts_a_detour_loop_has_a_name() {
 fn what_interrupts_fixed_work_has_a_name() {
     let findings = run_of(
         PhaseKind::FixedWork {
+            node: NODE,
             work_steps: 1,
             kernel: WorkKernel::Fibonacci,
             array: None,
@@ -156,9 +158,10 @@ fn a_warm_up_is_one_if_it_repeats() {
     let found = |slow: std::ops::Range<u32>| {
         let kinds = vec![
             PhaseKind::FixedWork {
+                node: NODE,
                 work_steps: 1,
                 kernel: WorkKernel::Fibonacci,
-                array: None
+                array: None,
             };
             8
         ];
@@ -215,11 +218,13 @@ fn detour_loop(cpu: u32, stolen: u64) -> DetourLoop {
 #[test]
 fn a_load_sweep_tells_lengths_rates_and_speed_at_every_load() {
     let detours_on = |loops| PhaseKind::Detour {
+        node: NODE,
         threshold: Nanos::from_micros(1),
         floor: Nanos::ZERO,
         loops,
     };
     let work = || PhaseKind::FixedWork {
+        node: NODE,
         work_steps: 1,
         kernel: WorkKernel::Fibonacci,
         array: None,

@@ -4,7 +4,7 @@ use crate::input::SourceEvents;
 use crate::line::Line;
 use idlewave_explain::NoiseOf;
 use idlewave_run::tables::{Quanta, RegionKind, Regions};
-use idlewave_run::{PhaseKind, RunError, RunReader, SourceKind};
+use idlewave_run::{RunError, RunReader, SourceKind};
 use idlewave_stats::levels::{Segment, segment};
 use idlewave_units::{Cpu, NodeId, Rank};
 use std::collections::BTreeMap;
@@ -47,16 +47,11 @@ fn of_quanta(
     run: &RunReader,
     place: impl Fn(NodeId, Cpu) -> Option<(u32, u32)>,
 ) -> Result<AllSeries, RunError> {
-    let phases = &run.manifest().phases;
-    let first = run.manifest().nodes.first();
-    let first = first.map_or(NodeId::new(0), |n| n.node);
-    let fixed = |phase: u32| {
-        let phase = phases.get(phase as usize);
-        phase.is_some_and(|p| matches!(p.kind, PhaseKind::FixedWork { .. }))
-    };
+    let manifest = run.manifest();
     let mut series = AllSeries::new();
     run.for_each::<Quanta>(|q| {
-        if let (true, Some(place)) = (fixed(q.phase), place(first, q.cpu)) {
+        let node = manifest.measured_node(q.phase);
+        if let Some(place) = node.and_then(|node| place(node, q.cpu)) {
             let (ends, durations) = series.entry((q.phase, place)).or_default();
             ends.push(q.begin_ns.saturating_add(q.duration.get()));
             durations.push(q.duration.get());

@@ -54,10 +54,14 @@ idlewave.charts = () => {
     });
   }
 
+  const nodeOf = (c) => {
+    const node = findings.nodes && findings.nodes.ranked.find((n) => n.node === c.node);
+    return node ? " of " + node.name : "";
+  };
   const choice = byId("cpu-choice");
   if (!choice) return;
   if (findings.cpus.length > 1) choice.append(element("option", "all CPUs", { value: "all" }));
-  findings.cpus.forEach((c, i) => choice.append(element("option", "CPU " + c.cpu, { value: i })));
+  findings.cpus.forEach((c, i) => choice.append(element("option", "CPU " + c.cpu + nodeOf(c), { value: i })));
   const chosen = () => choice.value === "all" ? findings.cpus : [findings.cpus[Number(choice.value)]];
 
   const work = () => {

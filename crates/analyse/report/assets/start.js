@@ -9,6 +9,7 @@
   const drawn = await idlewave.inflate(byId("drawn").textContent);
   if (byId("lanes")) idlewave.lanes(drawn.lanes);
   if (byId("wave-canvas")) idlewave.waves(byId("wave-canvas"));
+  if (byId("nodes-map")) idlewave.nodes(byId("nodes-map"));
   if (byId("matrix")) idlewave.matrix(byId("matrix"));
   if (byId("timeline")) idlewave.timeline(drawn.timeline);
   if (byId("spacetime")) idlewave.spacetime(drawn.spacetime);

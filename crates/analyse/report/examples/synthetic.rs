@@ -1,12 +1,14 @@
 //! Writes a synthetic run with its findings and its report into a directory, which must be empty or
 //! not exist: `cargo run -p idlewave-report --example synthetic -- DIR
-//! [RANKS|barrier|ring|simulation|point|placement|large_placement|study]`. 0 ranks: a run that
-//! measured nothing. `barrier` and `ring`: a recorded MPI program instead of a study. `simulation`
+//! [RANKS|barrier|ring|nodes|simulation|point|placement|large_placement|study]`. 0 ranks: a run that
+//! measured nothing. `nodes`: the CPUs of a thousand nodes. `barrier` and `ring`: a recorded MPI program instead of a study. `simulation`
 //! and `point`: the page of a simulation of many points or of one. `placement`, `large_placement`
 //! and `study`: pages of placements. For the pages, the sheet takes the place of the findings.
 
+use idlewave_explain::explain;
 use idlewave_report::testing::{
-    Synthetic, SyntheticProgram, bare_findings, placement_sheet, simulation_sheet, study_sheet,
+    Synthetic, SyntheticNodes, SyntheticProgram, bare_findings, placement_sheet, simulation_sheet,
+    study_sheet,
 };
 use idlewave_report::{placement_page, render_page, simulation_page, study_page};
 use idlewave_run::findings::Findings;
@@ -14,6 +16,7 @@ use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RunReader, RunWriter};
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -38,6 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             return page(&path, &sheet, placement_page(&sheet));
         }
         "study" => return page(&path, &study_sheet(), study_page(&study_sheet())),
+        "nodes" => nodes(&path)?,
         "barrier" => SyntheticProgram::barrier().write(&path)?,
         "ring" => SyntheticProgram::ring().write(&path)?,
         ranks => study(&path, ranks.parse()?)?,
@@ -62,6 +66,18 @@ fn page(path: &Path, sheet: &impl serde::Serialize, html: String) -> Result<(), 
     std::fs::write(path.join("report.html"), html)?;
     std::fs::write(path.join("findings.json"), serde_json::to_string(sheet)?)?;
     Ok(())
+}
+
+fn nodes(path: &Path) -> Result<(RunReader, Findings), Box<dyn Error>> {
+    let made = SyntheticNodes {
+        nodes: 1_000,
+        noisy: Some(417),
+        slow: Some(733),
+    };
+    let run = made.write(path)?;
+    let findings = explain(&run, &AtomicBool::new(false))?.findings;
+    run.write_findings(&findings)?;
+    Ok((run, findings))
 }
 
 fn study(path: &Path, ranks: u32) -> Result<(RunReader, Findings), Box<dyn Error>> {

@@ -5,7 +5,8 @@ use crate::number::plain;
 use idlewave_explain::catalog::LONG_CALLS;
 use idlewave_run::findings::{
     Advice, Curve, CurvePoint, Estimate, Findings, Gain, GainOf, LoadSweep, LockstepFindings,
-    Prediction, Repeated, ReservedGaps, SourceFinding, Topology, WarmUp, WhatIf,
+    NodeMeasure, NodeRank, NodeReason, NodesFindings, Prediction, Repeated, ReservedGaps,
+    SourceFinding, Topology, WarmUp, WhatIf,
 };
 use idlewave_run::{Conditions, Manifest, ReservedBy, RunState, SourceKind, WorkKernel};
 use idlewave_units::show::{self, count, percent};
@@ -98,6 +99,57 @@ pub(crate) fn source_name(kind: SourceKind, name: &str) -> String {
     } else {
         format!("{} ({})", plain(name), kind.label())
     }
+}
+
+/// What all nodes lost together, and to whom.
+pub(crate) fn nodes_total(found: &NodesFindings) -> String {
+    let Some(stolen) = &found.stolen else {
+        return "detours were not measured".to_owned();
+    };
+    let mut said = format!(
+        "{} ({} to {}) of the time stolen, {} on all CPUs together",
+        percent(stolen.value),
+        percent(stolen.low),
+        percent(stolen.high),
+        found.taken
+    );
+    if let Some(worst) = &found.offender {
+        let mut names = found.ranked.iter().filter(|n| n.node == worst.node);
+        said.push_str(&format!(
+            "; most by {}: {}, {} of it on {}",
+            source_name(worst.kind, &worst.name),
+            worst.taken,
+            worst.taken_there,
+            names.next().map_or("", |n| n.name.as_str()),
+        ));
+    }
+    said
+}
+
+/// In what a node differs from its peers, and why.
+pub(crate) fn node_reason(node: &NodeRank, reason: &NodeReason) -> String {
+    let place = match reason.cpu {
+        Some(cpu) => format!("{}, CPU {cpu}", node.name),
+        None => format!("{}, mean over its CPUs", node.name),
+    };
+    let value = &reason.value;
+    let values = match reason.measure {
+        NodeMeasure::Stolen => format!(
+            "{} stolen ({} to {}), on its peers {}",
+            percent(value.value),
+            percent(value.low),
+            percent(value.high),
+            percent(reason.peers)
+        ),
+        NodeMeasure::Work => format!(
+            "the same work takes {} ({} to {}), on its peers {}",
+            show::time(value.value),
+            show::time(value.low),
+            show::time(value.high),
+            show::time(reason.peers)
+        ),
+    };
+    format!("{place}: {values}; {}", reason.because)
 }
 
 /// The source that cost most, not counting unexplained time.

@@ -15,6 +15,7 @@ mod loads_grid;
 mod machine;
 mod markup;
 mod matrix;
+mod nodes;
 mod noise;
 mod opening;
 mod path;
@@ -62,7 +63,7 @@ const STYLE: [&str; 2] = [
     include_str!("../assets/vendor/uPlot.min.css"),
     include_str!("../assets/page.css"),
 ];
-const SCRIPT: [&str; 16] = [
+const SCRIPT: [&str; 17] = [
     include_str!("../assets/vendor/uPlot.iife.min.js"),
     include_str!("../assets/page.js"),
     include_str!("../assets/pane.js"),
@@ -73,6 +74,7 @@ const SCRIPT: [&str; 16] = [
     include_str!("../assets/lanes.js"),
     include_str!("../assets/waves.js"),
     include_str!("../assets/matrix.js"),
+    include_str!("../assets/nodes.js"),
     include_str!("../assets/slowest.js"),
     include_str!("../assets/spacetime.js"),
     include_str!("../assets/histogram.js"),
@@ -203,6 +205,9 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
         add("noise-is", "", opening::opening());
     }
     add("verdict", "Verdict", verdict::verdict(manifest, findings));
+    if let Some(found) = &findings.nodes {
+        add("nodes", "Nodes", nodes::section(found));
+    }
     let simulated = manifest.simulated.as_ref();
     let whole = drawn.explorer.as_ref();
     if simulated.is_none() {

@@ -45,7 +45,13 @@ pub fn limits_junit(judged: &[Judgement], host: &str, started: &str) -> String {
         let _ = write!(out, "    <testcase classname=\"{host}\" name=\"{name}\">");
         let _ = match one.verdict {
             Verdict::Pass => write!(out, "<system-out>{said}</system-out>"),
-            Verdict::Fail => write!(out, "<failure message=\"{said}\"/>"),
+            Verdict::Fail if one.exceeded_on.is_empty() => {
+                write!(out, "<failure message=\"{said}\"/>")
+            }
+            Verdict::Fail => {
+                let nodes = escape(&one.exceeded_on.join(" "));
+                write!(out, "<failure message=\"{said}\">nodes: {nodes}</failure>")
+            }
             Verdict::TooShort | Verdict::NotMeasured => {
                 write!(out, "<error message=\"{said}\"/>")
             }
@@ -69,6 +75,7 @@ mod tests {
             found: found.to_owned(),
             value: None,
             needs: None,
+            exceeded_on: Vec::new(),
         }
     }
 
@@ -106,6 +113,19 @@ mod tests {
             Some("1 %: too short to say")
         );
         assert_eq!(within(3).tag_name().name(), "error");
+    }
+
+    #[test]
+    fn junit_names_the_nodes_that_exceed_a_limit() {
+        let mut one = judged(Verdict::Fail, "3 % of CPU 1 of n17");
+        one.exceeded_on = vec!["n17".to_owned(), "n<2>".to_owned()];
+        let text = limits_junit(&[one], "n1", "2026-01-31T12:00:00Z");
+        let read = Document::parse(&text).expect("well-formed");
+        let failure = read.descendants().find(|n| n.has_tag_name("failure"));
+        let failure = failure.expect("a failure");
+        let message = "3 % of CPU 1 of n17; 2 nodes exceed it";
+        assert_eq!(failure.attribute("message"), Some(message));
+        assert_eq!(failure.text(), Some("nodes: n17 n<2>"));
     }
 
     #[test]

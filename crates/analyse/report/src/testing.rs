@@ -4,6 +4,7 @@
 mod calibration;
 mod findings;
 mod machine;
+mod nodes;
 mod placement;
 mod program;
 mod program_findings;
@@ -11,6 +12,7 @@ mod simulation;
 
 pub use calibration::calibration_sheet;
 pub use findings::bare_findings;
+pub use nodes::SyntheticNodes;
 pub use placement::{placement_sheet, study_sheet};
 pub use program::{Delay, Pattern, Planted};
 pub use simulation::simulation_sheet;

@@ -6,6 +6,7 @@
 mod cpus;
 mod jitter;
 pub(crate) mod machine;
+mod nodes;
 mod outcome;
 mod program;
 mod simulated;
@@ -43,8 +44,12 @@ pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color
         if let Some(sweep) = &findings.load_sweep {
             cpus::load_sweep(&mut screen, sweep);
         }
-        cpus::starts(&mut screen, &findings.cpus);
-        cpus::measured(&mut screen, &findings.cpus);
+        if let Some(found) = &findings.nodes {
+            nodes::nodes(&mut screen, found);
+        } else {
+            cpus::starts(&mut screen, &findings.cpus);
+            cpus::measured(&mut screen, &findings.cpus);
+        }
         cpus::conditions(&mut screen, findings);
     } else {
         if (!recorded && measured) || !findings.cpus.is_empty() {

@@ -5,6 +5,7 @@
 mod compare;
 mod documented;
 mod jitter;
+mod nodes;
 mod page;
 mod placement;
 mod program;

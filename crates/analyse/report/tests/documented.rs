@@ -3,19 +3,21 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_report::testing::{Synthetic, SyntheticProgram};
+use idlewave_explain::explain;
+use idlewave_report::testing::{Synthetic, SyntheticNodes, SyntheticProgram};
 use idlewave_run::findings::{
     Estimate, Findings, FixedTimeFindings, JitterCore, JitterCulprit, JitterFindings, JitterMap,
-    JitterPoint, JitterScale, JitterSlowest, ReservedGaps, WorkStretch,
+    JitterPoint, JitterScale, JitterSlowest, NodesFindings, ReservedGaps, WorkStretch,
 };
 use idlewave_run::{
     Alignment, AlignmentPoint, CgroupQuota, Conditions, Coupling, DetourLoop, Incomplete,
     LengthBin, Manifest, Neighbour, NoiseSource, Phase, PhaseKind, Priority, Realtime, Reserve,
     ReservedBy, Simulated, SimulatedDelay, SourceKind, Unavailable, WorkKernel,
 };
-use idlewave_units::{Bytes, Cpu, Nanos, Pid, Rank};
+use idlewave_units::{Bytes, Cpu, Nanos, NodeId, Pid, Rank};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
 
 /// Fields and types as the page states them, by object.
 type Objects = BTreeMap<String, Vec<(String, String)>>;
@@ -132,16 +134,19 @@ fn full(mut manifest: Manifest) -> Manifest {
         moved: false,
     };
     manifest.phases.push(phase(PhaseKind::Detour {
+        node: NodeId::new(0),
         threshold: Nanos::ZERO,
         floor: Nanos::ZERO,
         loops: vec![detour],
     }));
     manifest.phases.push(phase(PhaseKind::FixedWork {
+        node: NodeId::new(0),
         work_steps: 1,
         kernel: WorkKernel::Stream,
         array: Some(Bytes::from_kib(64)),
     }));
     manifest.phases.push(phase(PhaseKind::FixedTime {
+        node: NodeId::new(0),
         interval: Nanos::from_micros(100),
         work_steps: 1,
         kernel: WorkKernel::Stream,
@@ -286,6 +291,7 @@ fn full_findings(mut findings: Findings, program: &Findings, manifest: &Manifest
     });
     findings.program.clone_from(&program.program);
     findings.jitter.push(jitter());
+    findings.nodes = Some(nodes());
     findings.lockstep[0].slowdown_not_known = Some("not known: 3 steps, too noisy".to_owned());
     findings.not_predicted = Some("too many events".to_owned());
     findings.profile.exchange = Some(Nanos::ZERO);
@@ -303,6 +309,19 @@ fn full_findings(mut findings: Findings, program: &Findings, manifest: &Manifest
         }],
     });
     findings
+}
+
+/// Nodes in which every field has a value.
+fn nodes() -> NodesFindings {
+    let dir = tempfile::tempdir().unwrap();
+    let made = SyntheticNodes {
+        nodes: 6,
+        noisy: Some(2),
+        slow: None,
+    };
+    let run = made.write(&dir.path().join("run")).unwrap();
+    let explained = explain(&run, &AtomicBool::new(false)).unwrap();
+    explained.findings.nodes.unwrap()
 }
 
 fn estimate() -> Estimate {

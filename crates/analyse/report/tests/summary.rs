@@ -269,6 +269,7 @@ fn a_measurement_of_cpus_is_shown_without_what_it_never_has() {
     let (begin_ns, end_ns) = (manifest.phases[0].begin_ns, manifest.phases[0].end_ns);
     manifest.phases = vec![Phase {
         kind: PhaseKind::FixedWork {
+            node: idlewave_units::NodeId::new(0),
             work_steps: 1,
             kernel: WorkKernel::Fibonacci,
             array: None,

@@ -3,13 +3,16 @@
 use crate::effort::effort;
 use crate::exit::Failure;
 use crate::limits::LimitArgs;
+use crate::measure::{of_job, rank_of_this_process};
 use crate::output::print_of_bundle;
 use crate::progress::Bars;
 use clap::Args;
+use idlewave_pipeline::{Analysis, PipelineError, analyse, write_report};
 use idlewave_session::Stop;
-use idlewave_study::{StudyOptions, study};
+use idlewave_study::{JobStudy, StudyOptions, is_of_job, study, study_job};
 use idlewave_units::{Bytes, CpuSet, Nanos};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -17,7 +20,9 @@ Examples:
   idlewave study
   sudo idlewave study -o before --duration 60s
   idlewave study --cpus 2-5 --work 100us --no-trace
-  idlewave study --limit noise=0.1% --limit detour=50us@1/s --junit node.xml")]
+  idlewave study --limit noise=0.1% --limit detour=50us@1/s --junit node.xml
+  mpirun -n 64 --map-by ppr:1:node idlewave study -o nodes
+Under a launcher, the CPUs of all nodes are measured, without lockstep runs (docs/nodes.md).")]
 pub struct StudyArgs {
     /// Directory for the run; must not exist, or be empty [default: idlewave-study-<date>-<time>]
     #[arg(short, long, value_name = "RUN")]
@@ -80,11 +85,39 @@ impl StudyArgs {
     }
 }
 
+/// Explains the bundle of several nodes, also what was measured until an interruption.
+fn explained(
+    path: &Path,
+    options: &StudyOptions,
+    stop: &Stop,
+    bars: &Bars,
+) -> Result<Analysis, PipelineError> {
+    let never = AtomicBool::new(false);
+    let stop = if stop.is_requested() {
+        &never
+    } else {
+        &*stop.flag
+    };
+    let analysis = analyse(path, options.effort, stop, bars)?;
+    write_report(&analysis, path)?;
+    Ok(analysis)
+}
+
 /// Runs the command.
 pub fn run_study(args: StudyArgs, stop: &Stop) -> Result<(), Failure> {
     args.limits.check()?;
-    let bars = Bars::new(!args.json);
-    let analysis = study(&args.options(), stop, &bars);
+    let launched = rank_of_this_process();
+    let bars = Bars::new(!args.json && launched == 0);
+    let options = args.options();
+    let merged = match is_of_job() {
+        true => of_job(study_job(&options, stop, &bars), launched)?,
+        false => JobStudy::OneNode,
+    };
+    let analysis = match merged {
+        JobStudy::Elsewhere => return Ok(()),
+        JobStudy::OneNode => study(&options, stop, &bars),
+        JobStudy::Merged(path) => explained(&path, &options, stop, &bars),
+    };
     bars.finish();
     let analysis = analysis?;
     let run = analysis.run.path();

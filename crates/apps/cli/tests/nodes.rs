@@ -8,8 +8,8 @@ mod rig;
 
 use idlewave_mpi::testing::launcher_failed;
 use idlewave_run::tables::{
-    Bursts, Calls, Communicators, LateParts, LateSteps, RegionKind, Regions, Table, TaskKind,
-    Tasks, Transfers,
+    Bursts, Calls, Communicators, Detours, LateParts, LateSteps, Quanta, RegionKind, Regions,
+    Table, TaskKind, Tasks, Transfers,
 };
 use idlewave_run::{PhaseKind, RunReader, RunState, SourceKind, TraceMode};
 use idlewave_units::NodeId;
@@ -645,4 +645,68 @@ fn a_front_that_is_killed_leaves_bundles_that_explain_merges() {
         assert_eq!(own, CALLS, "calls of rank {rank}");
     }
     assert!(!path.join(".nodes").exists());
+}
+
+/// `idlewave study` on two nodes whose clocks are 1000 s apart: a part per node in one bundle, each
+/// with its own kernel's view, on one clock.
+#[test]
+fn a_study_under_a_launcher_measures_every_node() {
+    let _turn = turn();
+    let dir = shared();
+    let script = format!(
+        "mpirun.openmpi -n 4 \"$IDLEWAVE\" study --duration 2s -o \"$DIR/run\" --limit noise=0% \
+         >\"$DIR/text\"; code=$?; {CLEAN}\nexit $code"
+    );
+    let rig = "with_nodes --clock 1000 2";
+    let Some(out) = on_nodes(rig, &script, Path::new("/bin/true"), dir.path()) else {
+        return;
+    };
+    let text = std::fs::read_to_string(dir.path().join("text")).unwrap();
+    println!("{text}");
+    // Every machine has noise.
+    assert_eq!(out.status.code(), Some(8));
+    assert!(!String::from_utf8_lossy(&out.stdout).contains("LEFT"));
+    assert!(text.contains("NODES: 2 with "), "{text}");
+    let run = RunReader::open(&dir.path().join("run")).unwrap();
+    let manifest = run.manifest();
+    assert_eq!(manifest.state, RunState::Complete);
+    let of_phases = manifest.phases.iter().map(|p| match p.kind {
+        PhaseKind::Detour { node, .. } => (node.get(), "detour"),
+        PhaseKind::FixedWork { node, .. } => (node.get(), "work"),
+        _ => panic!("{p:?}"),
+    });
+    let of_phases: Vec<_> = of_phases.collect();
+    assert_eq!(
+        of_phases,
+        [(0, "detour"), (0, "work"), (1, "detour"), (1, "work")]
+    );
+    // Both began after the same barrier, also by the clock of the first.
+    assert!(manifest.nodes[0].alignment.is_none() && manifest.nodes[1].alignment.is_some());
+    let begins = [0, 2].map(|phase: usize| manifest.phases[phase].begin_ns);
+    assert!(
+        begins[0].abs_diff(begins[1]) < 500_000_000_000,
+        "{begins:?}"
+    );
+    let mut detours = [0; 4];
+    run.for_each::<Detours>(|row| detours[row.phase as usize] += 1)
+        .unwrap();
+    let mut quanta = [0; 4];
+    run.for_each::<Quanta>(|row| quanta[row.phase as usize] += 1)
+        .unwrap();
+    assert!(detours[0] > 0 && detours[2] > 0, "{detours:?}");
+    assert!(quanta[1] > 0 && quanta[3] > 0, "{quanta:?}");
+    let found = run.findings().unwrap().unwrap();
+    let nodes = found.nodes.unwrap();
+    assert_eq!((nodes.ranked.len(), nodes.comparisons), (2, 0));
+    if manifest
+        .nodes
+        .iter()
+        .all(|n| n.trace.mode == TraceMode::Tracefs)
+    {
+        // Names come from the kernel of each node.
+        let offender = nodes.offender.unwrap();
+        assert!(offender.taken > offender.taken_there);
+    } else {
+        skip("the kernel's view cannot be recorded here");
+    }
 }

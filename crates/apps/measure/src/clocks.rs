@@ -108,6 +108,12 @@ impl Clocks {
         nodes.of_ranks().iter().filter_map(of_node)
     }
 
+    /// The correction for the times of a node between the last two comparisons. Known on rank 0.
+    pub fn of_node(&self, node: usize) -> Correction {
+        let found = self.corrections.get(node).cloned();
+        found.unwrap_or_else(Correction::none)
+    }
+
     /// For the manifest: how a node's times were corrected, over all runs; `None` if they need no
     /// correction.
     pub fn alignment(&self, node: usize) -> Option<&Alignment> {

@@ -48,11 +48,7 @@ pub fn to_root<F: Fabric>(
     let me = fabric.rank();
     if me != ROOT {
         if me.get() < ranks {
-            take(fabric, ROOT, 0, Vec::new())?;
-            for piece in own.chunks(PIECE) {
-                let bytes = bytemuck::cast_slice(piece).to_vec();
-                give(fabric, ROOT, bytes)?;
-            }
+            give_all(fabric, own)?;
         }
         return Ok(None);
     }
@@ -62,19 +58,53 @@ pub fn to_root<F: Fabric>(
             all.push(own.to_vec());
             continue;
         }
-        let from = Rank::new(rank as u32);
-        give(fabric, from, Vec::new())?;
-        let mut words = Vec::with_capacity(*length as usize);
-        let mut buffer = Vec::new();
-        while words.len() < *length as usize {
-            buffer = take(fabric, from, PIECE * 8, buffer)?;
-            // The buffer may not be aligned to a word.
-            let whole = buffer.chunks_exact(8);
-            words.extend(whole.map(|b| u64::from_ne_bytes(std::array::from_fn(|i| b[i]))));
-        }
-        all.push(words);
+        all.push(take_all(fabric, Rank::new(rank as u32), *length as usize)?);
     }
     Ok(Some(all))
+}
+
+/// The words of rank `from` on rank 0; none elsewhere. Only these two ranks exchange messages.
+pub fn from_rank<F: Fabric>(
+    fabric: &mut F,
+    from: Rank,
+    own: &[u64],
+) -> Result<Vec<u64>, FabricError> {
+    let me = fabric.rank();
+    if from == ROOT {
+        return Ok(if me == ROOT { own.to_vec() } else { Vec::new() });
+    }
+    if me == from {
+        give_all(fabric, &[own.len() as u64])?;
+        give_all(fabric, own)?;
+    }
+    if me != ROOT {
+        return Ok(Vec::new());
+    }
+    let length = take_all(fabric, from, 1)?;
+    take_all(fabric, from, length.first().map_or(0, |l| *l as usize))
+}
+
+/// Sends words to rank 0 once it asks.
+fn give_all<F: Fabric>(fabric: &mut F, own: &[u64]) -> Result<(), FabricError> {
+    take(fabric, ROOT, 0, Vec::new())?;
+    for piece in own.chunks(PIECE) {
+        give(fabric, ROOT, bytemuck::cast_slice(piece).to_vec())?;
+    }
+    Ok(())
+}
+
+/// Asks a rank for so many words.
+fn take_all<F: Fabric>(fabric: &mut F, from: Rank, length: usize) -> Result<Vec<u64>, FabricError> {
+    give(fabric, from, Vec::new())?;
+    let mut words = Vec::new();
+    let mut buffer = Vec::new();
+    while words.len() < length {
+        buffer = take(fabric, from, PIECE * 8, buffer)?;
+        // The buffer may not be aligned to a word.
+        let whole = buffer.chunks_exact(8);
+        words.extend(whole.map(|b| u64::from_ne_bytes(std::array::from_fn(|i| b[i]))));
+    }
+    Ok(words)
 }
 
 /// The value of each rank, on rank 0 in rank order; empty elsewhere.
@@ -145,6 +175,10 @@ mod tests {
                     } else {
                         assert!(all.is_empty());
                     }
+                    let own: Vec<u64> = (0..70_000 * rank).collect();
+                    let of_last = from_rank(&mut fabric, Rank::new(2), &own).expect("all live");
+                    let expected = if rank == 0 { 140_000 } else { 0 };
+                    assert!(of_last.into_iter().eq(0..expected));
                     assert!(agree(&mut fabric, rank == 0).expect("all live"));
                     assert_eq!(of_all(&mut fabric, [rank, 7]).expect("all live")[2], [2, 7]);
                 });

@@ -14,7 +14,7 @@ mod calibrate;
 mod clocks;
 mod error;
 mod fixed_steps;
-mod gather;
+pub mod gather;
 mod job;
 mod load;
 mod lockstep;
@@ -37,6 +37,7 @@ mod ways;
 
 pub use benchmark::{BenchmarkOutcome, RankTimes};
 pub use calibrate::{CalibrateOptions, Calibrated, calibrate};
+pub use clocks::Clocks;
 pub use error::MeasureError;
 pub use fixed_steps::{Counted, FixedSteps, FixedStepsOptions, RankSteps, fixed_steps};
 pub use idlewave_workloads::Benchmark;

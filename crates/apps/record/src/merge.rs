@@ -80,7 +80,9 @@ pub fn host(run: &RunReader) -> String {
 /// # Errors
 /// The merged bundle, or a node's table of communicators, operations or sources, fails.
 pub fn merge(nodes: &[NodeRun], front: Front, path: &Path) -> Result<RunWriter, RunError> {
-    let mut out = RunWriter::create(path, manifest(nodes, front))?;
+    let mut manifest = manifest(nodes, front);
+    let places = measured_phases(nodes, &mut manifest.phases);
+    let mut out = RunWriter::create(path, manifest)?;
     let runs: Vec<&RunReader> = nodes.iter().map(|node| &node.run).collect();
     let ids = Ids::unite(&runs)?;
     out.write_table(&ids.sources)?;
@@ -142,9 +144,83 @@ pub fn merge(nodes: &[NodeRun], front: Front, path: &Path) -> Result<RunWriter, 
         row.begin_ns = clock.apply(row.begin_ns);
         row.end_ns = row.end_ns.map(|t| clock.apply(t));
     })?;
+    // Rows of phases that are not in the merged run refer to none.
+    let place = |at: NodeId, phase: u32| places[at.index()].get(&phase).copied();
+    copy::<Detours>(nodes, &mut out, |at, clock, row| {
+        row.phase = place(at, row.phase).unwrap_or(u32::MAX);
+        row.begin_ns = clock.apply(row.begin_ns);
+    })?;
+    copy::<Quanta>(nodes, &mut out, |at, clock, row| {
+        row.phase = place(at, row.phase).unwrap_or(u32::MAX);
+        row.begin_ns = clock.apply(row.begin_ns);
+    })?;
     let state = out.manifest.incomplete.take();
     out.close(state)?;
     Ok(out)
+}
+
+/// Adds the phases in which nodes measured their CPUs; returns their new numbers, by node and old
+/// number.
+fn measured_phases(nodes: &[NodeRun], phases: &mut Vec<Phase>) -> Vec<BTreeMap<u32, u32>> {
+    let mut places = Vec::new();
+    for (at, node) in ids().zip(nodes) {
+        let clock = &node.correction;
+        let mut of_node = BTreeMap::new();
+        for (old, phase) in (0..).zip(&node.run.manifest().phases) {
+            let kind = match phase.kind.clone() {
+                PhaseKind::Detour {
+                    threshold,
+                    floor,
+                    mut loops,
+                    ..
+                } => {
+                    for one in &mut loops {
+                        one.begin_ns = clock.apply(one.begin_ns);
+                        one.end_ns = clock.apply(one.end_ns);
+                    }
+                    PhaseKind::Detour {
+                        node: at,
+                        threshold,
+                        floor,
+                        loops,
+                    }
+                }
+                PhaseKind::FixedWork {
+                    work_steps,
+                    kernel,
+                    array,
+                    ..
+                } => PhaseKind::FixedWork {
+                    node: at,
+                    work_steps,
+                    kernel,
+                    array,
+                },
+                PhaseKind::FixedTime {
+                    interval,
+                    work_steps,
+                    kernel,
+                    array,
+                    ..
+                } => PhaseKind::FixedTime {
+                    node: at,
+                    interval,
+                    work_steps,
+                    kernel,
+                    array,
+                },
+                _ => continue,
+            };
+            of_node.insert(old, phases.len() as u32);
+            phases.push(Phase {
+                kind,
+                begin_ns: clock.apply(phase.begin_ns),
+                end_ns: clock.apply(phase.end_ns),
+            });
+        }
+        places.push(of_node);
+    }
+    places
 }
 
 /// Copies a table of all nodes that have it, batch by batch.

@@ -1,5 +1,8 @@
 use super::*;
 use crate::merge_testing::*;
+use idlewave_run::testing::empty_manifest;
+use idlewave_run::{DetourLoop, WorkKernel};
+use idlewave_units::{Cpu, Nanos};
 use proptest::prelude::*;
 
 /// Node `at` of a merged run, as it would have been recorded.
@@ -319,4 +322,92 @@ fn a_damaged_table_of_one_node_costs_that_table_of_that_node_only() {
     assert_eq!(merged.manifest().state, RunState::Incomplete);
     assert_eq!(merged.read::<Calls>().unwrap().len(), calls);
     assert_eq!(merged.read::<Bursts>().unwrap().len(), 2 * bursts);
+}
+
+/// Of two nodes, the second 1 us behind: each keeps its phases, and their rows and times.
+#[test]
+fn phases_of_measured_cpus_keep_their_node_rows_and_times() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = |name: &str, offset: i64| {
+        let mut manifest = empty_manifest();
+        let (threshold, floor) = (Nanos::from_micros(1), Nanos::ZERO);
+        let node = NodeId::new(0);
+        for kind in [
+            PhaseKind::Detour {
+                node,
+                threshold,
+                floor,
+                loops: vec![DetourLoop {
+                    cpu: Cpu::new(3),
+                    begin_ns: 5_000,
+                    end_ns: 7_000,
+                    turns: 1,
+                    turn_quanta: 1.0,
+                    recording: Nanos::ZERO,
+                    not_kept: 0,
+                    stolen: Nanos::ZERO,
+                    involuntary_switches: None,
+                    moved: false,
+                }],
+            },
+            PhaseKind::FixedWork {
+                node,
+                work_steps: 9,
+                kernel: WorkKernel::Fma,
+                array: None,
+            },
+        ] {
+            manifest.phases.push(Phase {
+                kind,
+                begin_ns: 4_000,
+                end_ns: 9_000,
+            });
+        }
+        let path = dir.path().join(name);
+        let mut out = RunWriter::create(&path, manifest).unwrap();
+        let mut detours = Detours::default();
+        detours.push(Detour {
+            phase: 0,
+            cpu: Cpu::new(3),
+            rank: None,
+            begin_ns: 6_000,
+            length: Nanos::from_nanos(50),
+        });
+        let mut quanta = Quanta::default();
+        quanta.push(Quantum {
+            phase: 1,
+            cpu: Cpu::new(3),
+            begin_ns: 8_000,
+            duration: Nanos::from_nanos(70),
+            units: None,
+        });
+        out.write_table(&detours).unwrap();
+        out.write_table(&quanta).unwrap();
+        out.close(None).unwrap();
+        let (correction, alignment) = behind(offset);
+        NodeRun {
+            run: RunReader::open(&path).unwrap(),
+            correction,
+            alignment,
+        }
+    };
+    let nodes = [node("a", 0), node("b", 1_000)];
+    let merged = merge(&nodes, Front::default(), &dir.path().join("merged")).unwrap();
+    let merged = RunReader::open(merged.path()).unwrap();
+    let phases = merged.manifest().phases.iter();
+    let phases: Vec<_> = phases
+        .map(|p| (p.kind.measured_node().unwrap().get(), p.begin_ns, p.end_ns))
+        .collect();
+    let (first, second) = ((0, 4_000, 9_000), (1, 5_000, 10_000));
+    assert_eq!(phases, [first, first, second, second]);
+    let PhaseKind::Detour { loops, .. } = &merged.manifest().phases[2].kind else {
+        panic!("{phases:?}");
+    };
+    assert_eq!((loops[0].begin_ns, loops[0].end_ns), (6_000, 8_000));
+    let detours: Vec<_> = merged.read::<Detours>().unwrap().rows().collect();
+    let detours: Vec<_> = detours.iter().map(|d| (d.phase, d.begin_ns)).collect();
+    assert_eq!(detours, [(0, 6_000), (2, 7_000)]);
+    let quanta: Vec<_> = merged.read::<Quanta>().unwrap().rows().collect();
+    let quanta: Vec<_> = quanta.iter().map(|q| (q.phase, q.begin_ns)).collect();
+    assert_eq!(quanta, [(1, 8_000), (3, 9_000)]);
 }

@@ -116,7 +116,7 @@ impl Plan {
         let list: Vec<Cpu> = cpus.iter().collect();
         let ranks = options.ranks.map_or(list.len(), |r| r as usize);
         let share = |percent: u64| Duration::from_nanos(options.duration.get() / 100 * percent);
-        let quantum = options.work.clamp(QUANTUM[0], QUANTUM[1]);
+        let quantum = Self::quantum(options);
         // On a node with very many CPUs, the memory for quanta is full well before the time is
         // over.
         let most_work = Duration::from_nanos(
@@ -133,21 +133,60 @@ impl Plan {
             quantum: Work::Time(quantum).into(),
             runs: None,
         };
+        let parts = vec![
+            on(&list, Part::Detours, share(25)),
+            on(&list, work, share(15).min(most_work)),
+            on(&list, lockstep(Coupling::Neighbours), share(30)),
+            on(&list, lockstep(Coupling::Barrier), share(30)),
+        ];
         Ok(Self {
             rank_cpus: (0..ranks).map(|rank| list[rank % list.len()]).collect(),
-            parts: vec![
-                on(&list, Part::Detours, share(25)),
-                on(&list, work, share(15).min(most_work)),
-                on(&list, lockstep(Coupling::Neighbours), share(30)),
-                on(&list, lockstep(Coupling::Barrier), share(30)),
-            ],
+            ..Self::plain(parts, cpus, allowed, options.max_size)
+        })
+    }
+
+    /// Parts under the usual conditions, without ranks.
+    fn plain(parts: Vec<Piece>, cpus: CpuSet, allowed: &CpuSet, max_size: Bytes) -> Self {
+        Self {
+            cpus,
+            rank_cpus: Vec::new(),
+            parts,
             neighbours: Vec::new(),
             one_at_a_time: false,
             realtime: None,
             allowed: allowed.clone(),
-            max_size: options.max_size,
-            cpus,
-        })
+            max_size,
+        }
+    }
+
+    /// Time of the fixed work quantum of a study.
+    pub fn quantum(options: &StudyOptions) -> Nanos {
+        options.work.clamp(QUANTUM[0], QUANTUM[1])
+    }
+
+    /// Makes the plan of a study of one of several nodes: detours and a quantum of `steps` on all
+    /// CPUs of the node.
+    ///
+    /// # Errors
+    /// As for [`Plan::of`].
+    pub fn of_node(
+        options: &StudyOptions,
+        allowed: &CpuSet,
+        steps: u64,
+    ) -> Result<Self, SessionError> {
+        options.check()?;
+        let cpus = chosen(options.cpus.as_ref(), allowed)?;
+        let list: Vec<Cpu> = cpus.iter().collect();
+        let share = |percent: u64| Duration::from_nanos(options.duration.get() / 100 * percent);
+        let work = Part::FixedWork {
+            quantum: Work::Steps(steps).into(),
+            runs: Some(MOST_RECORDS / list.len().max(1) as u64),
+        };
+        let parts = vec![
+            on(&list, Part::Detours, share(60)),
+            on(&list, work, share(40)),
+        ];
+        Ok(Self::plain(parts, cpus, allowed, options.max_size))
     }
 
     /// Makes the plan of one measurement of every CPU.

@@ -31,16 +31,16 @@ use tempfile::TempDir;
 const LEAST_MEMORY: Bytes = Bytes::from_kib(64 << 10);
 
 /// What is common to all measurements of this machine.
-struct Request<'a> {
+pub(crate) struct Request<'a> {
     /// The command, as users know it.
-    name: &'static str,
-    path: PathBuf,
+    pub name: &'static str,
+    pub path: PathBuf,
     /// Whether the run stays.
-    kept: bool,
-    plan: Plan,
-    trace: bool,
-    seed: u64,
-    command: &'a [String],
+    pub kept: bool,
+    pub plan: Plan,
+    pub trace: bool,
+    pub seed: u64,
+    pub command: &'a [String],
 }
 
 /// Measures this machine and explains the results.
@@ -206,7 +206,7 @@ fn allowed() -> Result<CpuSet, SessionError> {
 }
 
 /// Records into a new bundle; returns its lock.
-fn measured(
+pub(crate) fn measured(
     request: &Request<'_>,
     stop: &Stop,
     progress: &dyn Progress,

@@ -6,12 +6,13 @@ use crate::{
     Conditions, Contamination, Header, Ledger, Manifest, NoiseProfile, ReservedBy, SourceKind,
     TraceMode, TraceSheet, WorkKernel,
 };
-use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, Rank};
+use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, NodeId, Rank};
 use serde::{Deserialize, Serialize};
 
 mod fixed_time;
 mod jitter;
 mod load_sweep;
+mod nodes;
 mod program;
 
 // Results of estimators are stored as they are: these types are part of the schema.
@@ -20,6 +21,7 @@ pub use idlewave_stats::estimate::{Estimate, Periodicity};
 pub use idlewave_stats::warm_up::{Repeated, WarmUp};
 pub use jitter::*;
 pub use load_sweep::*;
+pub use nodes::*;
 pub use program::*;
 
 /// Everything found in a run.
@@ -35,8 +37,12 @@ pub struct Findings {
     /// Conditions under which CPUs were measured by themselves.
     #[serde(default)]
     pub conditions: Conditions,
-    /// Noise of every CPU measured.
+    /// Noise of every CPU measured, in order of node and CPU. Of very many CPUs, only those of the
+    /// nodes that rank worst.
     pub cpus: Vec<CpuNoise>,
+    /// The nodes compared with each other; `None` unless the CPUs of several were measured.
+    #[serde(default)]
+    pub nodes: Option<NodesFindings>,
     /// The same with more and more CPUs busy; `None` if that was not measured.
     #[serde(default)]
     pub load_sweep: Option<LoadSweep>,
@@ -89,6 +95,9 @@ impl Findings {
 /// Noise of one CPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CpuNoise {
+    /// Its node.
+    #[serde(default = "first_node")]
+    pub node: NodeId,
     /// The CPU.
     pub cpu: Cpu,
     /// What the detour loop saw; `None` if it did not run.
@@ -105,6 +114,11 @@ pub struct CpuNoise {
     /// What several starts of it after idleness have in common; `None` if there were not several.
     #[serde(default)]
     pub starts: Option<Repeated>,
+}
+
+/// The node of CPUs in findings older than several nodes.
+fn first_node() -> NodeId {
+    NodeId::new(0)
 }
 
 /// Gaps in real-time threads that the kernel makes on purpose.

@@ -78,6 +78,12 @@ impl Manifest {
         !self.phases.is_empty() && self.phases.iter().all(of_cpu)
     }
 
+    /// The node whose CPUs phase number `phase` measured by themselves; `None` if it did something
+    /// else.
+    pub fn measured_node(&self, phase: u32) -> Option<NodeId> {
+        self.phases.get(phase as usize)?.kind.measured_node()
+    }
+
     /// A sentence for every node that other programs kept busy; see [`busy_nodes`].
     pub fn busy_nodes(&self) -> Vec<String> {
         let nodes = self.nodes.iter();
@@ -223,8 +229,11 @@ pub struct Phase {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PhaseKind {
-    /// Detour loop on all CPUs at once; table `detours`.
+    /// Detour loop on all CPUs of a node at once; table `detours`.
     Detour {
+        /// The node.
+        #[serde(default = "first_node")]
+        node: NodeId,
         /// Gaps longer than this above the loop's own time are recorded.
         threshold: Nanos,
         /// The least threshold the clock allows here.
@@ -232,8 +241,11 @@ pub enum PhaseKind {
         /// Per CPU: what the loop saw.
         loops: Vec<DetourLoop>,
     },
-    /// Fixed work quantum on all CPUs at once; table `quanta`.
+    /// Fixed work quantum on all CPUs of a node at once; table `quanta`.
     FixedWork {
+        /// The node.
+        #[serde(default = "first_node")]
+        node: NodeId,
         /// Work of one quantum in steps of the kernel.
         work_steps: u64,
         /// What a step does.
@@ -245,6 +257,8 @@ pub enum PhaseKind {
     },
     /// Fixed time quantum on all CPUs at once; table `quanta`.
     FixedTime {
+        /// The node.
+        node: NodeId,
         /// Distance of the points of the clock at which a quantum ends and the next begins.
         interval: Nanos,
         /// Work of one unit in steps of the kernel.
@@ -305,6 +319,23 @@ pub enum PhaseKind {
         /// recorder was killed before it ended.
         exit_code: Option<i32>,
     },
+}
+
+/// Where CPUs were measured in runs older than several nodes.
+fn first_node() -> NodeId {
+    NodeId::new(0)
+}
+
+impl PhaseKind {
+    /// The node whose CPUs were measured by themselves; `None` for other phases.
+    pub const fn measured_node(&self) -> Option<NodeId> {
+        match self {
+            Self::Detour { node, .. }
+            | Self::FixedWork { node, .. }
+            | Self::FixedTime { node, .. } => Some(*node),
+            Self::Lockstep { .. } | Self::MolecularDynamics { .. } | Self::Recorded { .. } => None,
+        }
+    }
 }
 
 /// What one CPU's detour loop saw besides the detours.

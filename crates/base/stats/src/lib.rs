@@ -18,6 +18,7 @@ pub mod hypotheses;
 pub mod levels;
 pub mod maximum;
 pub mod pareto;
+pub mod peers;
 pub mod periodicity;
 pub mod quantiles;
 pub mod random;

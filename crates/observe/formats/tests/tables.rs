@@ -7,7 +7,7 @@ use idlewave_formats::export::{ExportError, Format, Job};
 use idlewave_run::tables::*;
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{DetourLoop, Phase, PhaseKind, RunReader, SourceKind};
-use idlewave_units::{Cpu, Nanos, Pid, Rank};
+use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +38,7 @@ fn measured(path: &Path) -> RunReader {
     };
     manifest.phases.push(Phase {
         kind: PhaseKind::Detour {
+            node: NodeId::new(0),
             threshold: Nanos::from_nanos(100),
             floor: Nanos::from_nanos(100),
             loops: vec![of(0, 0), of(1, 3)],

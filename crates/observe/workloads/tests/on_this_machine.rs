@@ -5,7 +5,7 @@ use idlewave_run::spill::Block;
 use idlewave_run::tables::{RegionKind, Table};
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{Coupling, Phase, PhaseKind, RunError, WorkKernel};
-use idlewave_units::{Cpu, Nanos, Pid};
+use idlewave_units::{Cpu, Nanos, NodeId, Pid};
 use idlewave_workloads::{Member, Rows, Sink, detour, fixed_work, lockstep};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -96,6 +96,7 @@ fn detours_lie_inside_their_loop_and_add_up_to_what_was_stolen() {
     let (calibration, kept, outcome, duration) =
         enough(run, |(_, _, outcome, _)| outcome.loops[0].turns > 1_000);
     let kind = PhaseKind::Detour {
+        node: NodeId::new(0),
         threshold: outcome.threshold,
         floor: outcome.floor,
         loops: Vec::new(),
@@ -144,6 +145,7 @@ fn quanta(duration: Duration, runs: Option<u64>) -> Rows {
     assert_eq!(lost.expect("quanta"), 0);
     kept.rows(
         &PhaseKind::FixedWork {
+            node: NodeId::new(0),
             work_steps: 20_000,
             kernel: WorkKernel::Fibonacci,
             array: None,

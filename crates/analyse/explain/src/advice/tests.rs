@@ -40,6 +40,7 @@ fn findings(sources: Vec<SourceFinding>) -> Findings {
         contamination: Contamination::default(),
         conditions: Default::default(),
         cpus: Vec::new(),
+        nodes: None,
         load_sweep: None,
         lockstep: Vec::new(),
         sources,

@@ -7,24 +7,47 @@ use crate::ExplainError;
 use crate::cpu_noise::{Series, fixed_work};
 use idlewave_run::tables::Detours;
 use idlewave_run::{DetourLoop, PhaseKind, RunReader};
-use idlewave_units::{Cpu, CpuSet, Nanos};
+use idlewave_units::{Cpu, CpuSet, Nanos, NodeId};
 use std::collections::BTreeMap;
 
+/// A CPU of a node.
+type Place = (NodeId, Cpu);
 /// Per CPU: the values of a quantity, one per block.
-type Values = BTreeMap<Cpu, Vec<f64>>;
+type Values = BTreeMap<Place, Vec<f64>>;
 
 pub fn compare(runs: [Explained<'_>; 2], found: &mut Comparison) -> Result<(), ExplainError> {
+    if runs.iter().any(|(run, _)| has_several_nodes(run)) {
+        found.not_compared.push(
+            "CPUs of several nodes one by one: only all together are compared (idlewave explain \
+             compares the nodes of a run with each other)"
+                .to_owned(),
+        );
+    }
     detours(runs.map(|(run, _)| run), found)?;
     work(runs, found)
 }
 
-/// Compares a quantity of all CPUs together and of every CPU that both runs have.
+/// Whether the CPUs of more than one node were measured.
+fn has_several_nodes(run: &RunReader) -> bool {
+    let phases = run.manifest().phases.iter();
+    let mut nodes = phases.filter_map(|phase| phase.kind.measured_node());
+    let first = nodes.next();
+    nodes.any(|node| Some(node) != first)
+}
+
+/// Compares a quantity of all CPUs together and of every CPU that both runs have, unless they are
+/// those of several nodes.
 fn add(found: &mut Comparison, quantity: Quantity, [a, b]: &[Values; 2]) {
     if a.len().max(b.len()) > 1 {
         found.add(&Subject::AllCpus, quantity, [a, b].map(mean));
     }
-    for (&cpu, of_a) in a {
-        if let Some(of_b) = b.get(&cpu) {
+    let mut places = a.keys().chain(b.keys());
+    let first = places.next().map(|place| place.0);
+    if places.any(|place| Some(place.0) != first) {
+        return;
+    }
+    for (place @ &(_, cpu), of_a) in a {
+        if let Some(of_b) = b.get(place) {
             let both = [of_a.clone(), of_b.clone()];
             found.add(&Subject::Cpu { cpu }, quantity, both);
         }
@@ -39,12 +62,12 @@ fn mean(values: &Values) -> Vec<f64> {
 }
 
 /// Says which CPUs only one of the runs measured.
-fn only_one<T>(found: &mut Comparison, what: &str, both: &[BTreeMap<Cpu, T>; 2]) {
+fn only_one<T>(found: &mut Comparison, what: &str, both: &[BTreeMap<Place, T>; 2]) {
     for (letter, here, there) in [("A", &both[0], &both[1]), ("B", &both[1], &both[0])] {
         let alone: CpuSet = here
             .keys()
-            .copied()
-            .filter(|c| !there.contains_key(c))
+            .filter(|place| !there.contains_key(place))
+            .map(|place| place.1)
             .collect();
         if !alone.is_empty() {
             found
@@ -55,15 +78,19 @@ fn only_one<T>(found: &mut Comparison, what: &str, both: &[BTreeMap<Cpu, T>; 2])
 }
 
 /// The loops of the last phase of every CPU, and its threshold.
-fn loops(run: &RunReader) -> BTreeMap<Cpu, (u32, &DetourLoop, Nanos)> {
+fn loops(run: &RunReader) -> BTreeMap<Place, (u32, &DetourLoop, Nanos)> {
     let mut all = BTreeMap::new();
     for (index, phase) in run.manifest().phases.iter().enumerate() {
         if let PhaseKind::Detour {
-            threshold, loops, ..
+            node,
+            threshold,
+            loops,
+            ..
         } = &phase.kind
         {
-            let of_phase = loops.iter().map(|l| (l.cpu, (index as u32, l, *threshold)));
-            all.extend(of_phase);
+            for of_cpu in loops {
+                all.insert((*node, of_cpu.cpu), (index as u32, of_cpu, *threshold));
+            }
         }
     }
     all
@@ -84,7 +111,7 @@ fn detours(runs: [&RunReader; 2], found: &mut Comparison) -> Result<(), ExplainE
         ));
     }
     for loops in &mut both {
-        loops.retain(|cpu, _| !dropped.contains(*cpu));
+        loops.retain(|place, _| !dropped.contains(place.1));
     }
     if both.iter().any(BTreeMap::is_empty) {
         return Ok(());
@@ -95,9 +122,11 @@ fn detours(runs: [&RunReader; 2], found: &mut Comparison) -> Result<(), ExplainE
     let size = blocks::size(all().map(|l| l.1.end_ns.saturating_sub(l.1.begin_ns)));
     let [a, b] = [0, 1].map(|i| block_sums(runs[i], &both[i], threshold, size));
     let (a, b) = (a?, b?);
-    let of = |values: &BTreeMap<Cpu, Vec<(f64, f64)>>, part: fn(&(f64, f64)) -> f64, over: f64| {
+    let of = |values: &BTreeMap<Place, Vec<(f64, f64)>>,
+              part: fn(&(f64, f64)) -> f64,
+              over: f64| {
         let values = values.iter();
-        let scaled = values.map(|(&cpu, v)| (cpu, v.iter().map(|x| part(x) / over).collect()));
+        let scaled = values.map(|(&place, v)| (place, v.iter().map(|x| part(x) / over).collect()));
         scaled.collect::<Values>()
     };
     let lengths = [&a, &b].map(|v| of(v, |x| x.0, size as f64));
@@ -110,28 +139,33 @@ fn detours(runs: [&RunReader; 2], found: &mut Comparison) -> Result<(), ExplainE
 /// Sum of the lengths and number of the detours in every block of every CPU.
 fn block_sums(
     run: &RunReader,
-    loops: &BTreeMap<Cpu, (u32, &DetourLoop, Nanos)>,
+    loops: &BTreeMap<Place, (u32, &DetourLoop, Nanos)>,
     threshold: Nanos,
     size: u64,
-) -> Result<BTreeMap<Cpu, Vec<(f64, f64)>>, ExplainError> {
+) -> Result<BTreeMap<Place, Vec<(f64, f64)>>, ExplainError> {
     let span = |l: &DetourLoop| l.end_ns.saturating_sub(l.begin_ns);
-    let mut sums: BTreeMap<Cpu, Vec<(f64, f64)>> = loops
+    let mut sums: BTreeMap<Place, Vec<(f64, f64)>> = loops
         .iter()
-        .map(|(&cpu, l)| (cpu, vec![(0.0, 0.0); (span(l.1) / size) as usize]))
+        .map(|(&place, l)| (place, vec![(0.0, 0.0); (span(l.1) / size) as usize]))
         .collect();
     run.for_each::<Detours>(|d| {
-        let of_loop = loops.get(&d.cpu).filter(|l| l.0 == d.phase);
+        let node = run.manifest().phases.get(d.phase as usize);
+        let Some(node) = node.and_then(|phase| phase.kind.measured_node()) else {
+            return;
+        };
+        let place = (node, d.cpu);
+        let of_loop = loops.get(&place).filter(|l| l.0 == d.phase);
         let Some((_, sheet, _)) = of_loop.filter(|_| d.length >= threshold) else {
             return;
         };
         let block = d.begin_ns.saturating_sub(sheet.begin_ns) / size;
-        if let Some(sum) = sums.get_mut(&d.cpu).and_then(|s| s.get_mut(block as usize)) {
+        if let Some(sum) = sums.get_mut(&place).and_then(|s| s.get_mut(block as usize)) {
             sum.0 += d.length.as_f64();
             sum.1 += 1.0;
         }
     })?;
-    for (cpu, sums) in &mut sums {
-        let chosen = blocks::of(span(loops[cpu].1), size);
+    for (place, sums) in &mut sums {
+        let chosen = blocks::of(span(loops[place].1), size);
         *sums = chosen
             .filter_map(|b| sums.get((b.start / size) as usize).copied())
             .collect();
@@ -172,11 +206,12 @@ impl Quanta {
 }
 
 /// The quanta of every CPU, of its last phase.
-fn quanta((run, findings): Explained<'_>) -> Result<BTreeMap<Cpu, Quanta>, ExplainError> {
+fn quanta((run, findings): Explained<'_>) -> Result<BTreeMap<Place, Quanta>, ExplainError> {
     let mut of_phases = fixed_work(run)?;
     let mut all = BTreeMap::new();
     for (index, phase) in run.manifest().phases.iter().enumerate() {
         let PhaseKind::FixedWork {
+            node,
             work_steps,
             kernel,
             array,
@@ -186,7 +221,8 @@ fn quanta((run, findings): Explained<'_>) -> Result<BTreeMap<Cpu, Quanta>, Expla
         };
         let same = format!("--work {work_steps}{}", kernel.options(array));
         for (cpu, series) in of_phases.remove(&(index as u32)).unwrap_or_default() {
-            let noise = findings.cpus.iter().find(|noise| noise.cpu == cpu);
+            let mut cpus = findings.cpus.iter();
+            let noise = cpus.find(|noise| (noise.node, noise.cpu) == (node, cpu));
             let found = noise.and_then(|noise| noise.fixed_work.as_ref());
             if let Some(found) = found {
                 let quanta = Quanta {
@@ -194,7 +230,7 @@ fn quanta((run, findings): Explained<'_>) -> Result<BTreeMap<Cpu, Quanta>, Expla
                     reference: found.reference.as_f64().max(1.0),
                     series,
                 };
-                all.insert(cpu, quanta);
+                all.insert((node, cpu), quanta);
             }
         }
     }
@@ -213,7 +249,7 @@ fn work(runs: [Explained<'_>; 2], found: &mut Comparison) -> Result<(), ExplainE
     let means = both.each_ref().map(|quanta| -> Values {
         quanta
             .iter()
-            .map(|(&cpu, q)| (cpu, q.means(size)))
+            .map(|(&place, q)| (place, q.means(size)))
             .collect()
     });
     let mut works = all().map(|q| q.work.as_str());
@@ -226,12 +262,10 @@ fn work(runs: [Explained<'_>; 2], found: &mut Comparison) -> Result<(), ExplainE
         )),
     }
     let slowdowns = [0, 1].map(|i| -> Values {
-        let relative = |cpu: &Cpu, mean: f64| mean / both[i][cpu].reference - 1.0;
-        let of = |(cpu, means): (&Cpu, &Vec<f64>)| {
-            (
-                *cpu,
-                means.iter().map(|&mean| relative(cpu, mean)).collect(),
-            )
+        let relative = |place: &Place, mean: f64| mean / both[i][place].reference - 1.0;
+        let of = |(place, means): (&Place, &Vec<f64>)| {
+            let relative = means.iter().map(|&mean| relative(place, mean));
+            (*place, relative.collect())
         };
         means[i].iter().map(of).collect()
     });

@@ -8,7 +8,7 @@ use idlewave_run::findings::Findings;
 use idlewave_run::{ClockSheet, Manifest, NodeSheet, TraceMode};
 use idlewave_units::foreign::shell_line;
 use idlewave_units::show::{self, count, percent};
-use idlewave_units::{CpuSet, Nanos, named};
+use idlewave_units::{CpuSet, Nanos, counted, named};
 use std::fmt::Display;
 
 /// How much of the machine others used.
@@ -105,9 +105,12 @@ fn cpus(set: Option<&CpuSet>) -> String {
     }))
 }
 
+/// Most host sheets shown.
+const SHEETS: usize = 16;
+
 /// The host sheets.
 pub(super) fn hosts(manifest: &Manifest) -> String {
-    let sheets = manifest.nodes.iter().map(|node| {
+    let sheets = manifest.nodes.iter().take(SHEETS).map(|node| {
         let not_traced = match node.trace.unavailable.first() {
             Some(why) if manifest.is_not_traced(node.node) => format!(
                 "<p class=\"note\">Not traced: {}. What delayed ranks here counts as unexplained.</p>\n",
@@ -117,7 +120,14 @@ pub(super) fn hosts(manifest: &Manifest) -> String {
         };
         host(node, story::is_imported(manifest)) + &not_traced
     });
-    let body: String = sheets.collect();
+    let mut body: String = sheets.collect();
+    let more = manifest.nodes.len().saturating_sub(SHEETS);
+    if more > 0 {
+        body.push_str(&caption(&format!(
+            "The sheets of {} are in run.json.",
+            counted(more, "more node")
+        )));
+    }
     section("machine", "Machine", &body)
 }
 

@@ -1,6 +1,6 @@
 //! The noise of every CPU: table and distributions.
 
-use super::markup::{absent, caption, cell, number, section as in_section, table};
+use super::markup::{absent, caption, cell, escape, number, section as in_section, table};
 use crate::facts;
 use idlewave_run::findings::{
     CpuNoise, DetourFindings, Findings, FixedTimeFindings, FixedWorkFindings,
@@ -24,7 +24,7 @@ pub(super) fn section(findings: &Findings) -> String {
             .cpus
             .iter()
             .enumerate()
-            .map(|(i, c)| row(i, c))
+            .map(|(i, c)| row(i, c, &cpu_name(findings, c)))
             .collect();
         let header = [
             ("CPU", "Logical CPU"),
@@ -208,9 +208,18 @@ fn dashes(n: usize) -> String {
     cell(-1, "&ndash;").repeat(n)
 }
 
-fn row(i: usize, noise: &CpuNoise) -> String {
+/// The CPU, with its node in a run of several.
+pub(super) fn cpu_name(findings: &Findings, noise: &CpuNoise) -> String {
+    let mut nodes = findings.nodes.iter().flat_map(|n| &n.ranked);
+    match nodes.find(|n| n.node == noise.node) {
+        Some(node) => format!("{} of {}", noise.cpu, escape(&node.name)),
+        None => noise.cpu.to_string(),
+    }
+}
+
+fn row(i: usize, noise: &CpuNoise, name: &str) -> String {
     let cpu = noise.cpu;
-    let mut out = format!("<tr><th scope=\"row\" data-key=\"{cpu}\">{cpu}</th>");
+    let mut out = format!("<tr><th scope=\"row\" data-key=\"{cpu}\">{name}</th>");
     out.push_str(
         &noise
             .detours

@@ -1,12 +1,13 @@
 //! The top of the page: what the run showed, in words and four numbers, and what to do.
 
 use super::markup::{absent, escape, number, prose, section};
+use super::noise::cpu_name;
 use crate::number::capitalised;
 use crate::{facts, story};
 use idlewave_run::Manifest;
 use idlewave_run::findings::{Advice, Findings, LockstepFindings};
 use idlewave_units::show::{self, count, count_f64, percent};
-use idlewave_units::{grouped, named};
+use idlewave_units::{counted, grouped, named};
 
 /// Title bar with the links to the sections: their anchors and names.
 pub(super) fn header(manifest: &Manifest, links: &[(&str, &str)]) -> String {
@@ -27,6 +28,9 @@ pub(super) fn header(manifest: &Manifest, links: &[(&str, &str)]) -> String {
         escape(&manifest.started),
     )
 }
+
+/// Most alarms about busy nodes; the rest is counted.
+const BUSY_SHOWN: usize = 5;
 
 /// Says of every node that others used much that they did. Findings are of the first node.
 fn busy(manifest: &Manifest, findings: &Findings) -> Vec<String> {
@@ -63,7 +67,11 @@ pub(super) fn verdict(manifest: &Manifest, findings: &Findings) -> String {
     if let Some(early) = facts::early_end(manifest) {
         body.push_str(&alarm(&escape(&early)));
     }
-    for busy in busy(manifest, findings) {
+    let all = busy(manifest, findings);
+    let more = all.len().saturating_sub(BUSY_SHOWN);
+    let rest =
+        (more > 0).then(|| format!("Other programs kept {} busy.", counted(more, "more node")));
+    for busy in all.into_iter().take(BUSY_SHOWN).chain(rest) {
         body.push_str(&alarm(&busy));
     }
     if let Some(recorded) = story::recorded(manifest) {
@@ -290,15 +298,20 @@ fn noise_tile(findings: &Findings) -> String {
         .cpus
         .iter()
         .enumerate()
-        .filter_map(|(i, c)| Some((i, c.cpu, c.detours.as_ref()?)))
+        .filter_map(|(i, c)| Some((i, c, c.detours.as_ref()?)))
         .max_by(|a, b| a.2.stolen.value.total_cmp(&b.2.stolen.value));
     let Some((i, cpu, d)) = worst else {
         return String::new();
     };
     let path = |field: &str| format!("cpus.{i}.detours.{field}");
+    let all = match &findings.nodes {
+        Some(nodes) => nodes.ranked.iter().map(|n| u64::from(n.cpus)).sum(),
+        None => findings.cpus.len() as u64,
+    };
     let sub = format!(
-        "stolen from CPU {cpu}, the noisiest of {}: {} detours per second",
-        findings.cpus.len(),
+        "stolen from CPU {}, the noisiest of {}: {} detours per second",
+        cpu_name(findings, cpu),
+        count(all),
         number(&path("rate.value"), d.rate.value, &count_f64(d.rate.value)),
     );
     let value = number(

@@ -11,7 +11,7 @@ use idlewave_run::{
     Contamination, Ledger, Manifest, NoiseProfile, SourceKind, TraceCost, TraceMode, TraceSheet,
     WorkKernel,
 };
-use idlewave_units::{Cpu, Nanos, Rank};
+use idlewave_units::{Cpu, Nanos, NodeId, Rank};
 use std::collections::BTreeMap;
 
 /// Steps are late if their excess is at least this, in nanoseconds.
@@ -32,6 +32,7 @@ pub fn bare_findings() -> Findings {
         contamination: Contamination::default(),
         conditions: Default::default(),
         cpus: Vec::new(),
+        nodes: None,
         load_sweep: None,
         lockstep: Vec::new(),
         sources: Vec::new(),
@@ -91,6 +92,7 @@ pub(super) fn find(machine: &Machine, manifest: &Manifest) -> Findings {
             .enumerate()
             .map(|(c, _)| cpu_noise(machine, c))
             .collect(),
+        nodes: None,
         load_sweep: Some(LoadSweep {
             first: Cpu::new(0),
             points: [1, 2].map(load_point).into(),
@@ -312,6 +314,7 @@ fn cpu_noise(machine: &Machine, cpu: usize) -> CpuNoise {
     let quanta =
         (0..4_000u64).map(|i| WORK_NS + i * 7919 % 400 + if i % 203 == 0 { 3_000 } else { 0 });
     CpuNoise {
+        node: NodeId::new(0),
         cpu: Cpu::new(cpu as u32),
         detours: Some(DetourFindings {
             watched: Nanos::from_nanos(watched),

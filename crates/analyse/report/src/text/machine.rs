@@ -18,6 +18,9 @@ const ENTRIES_SHOWN: usize = 3;
 /// Most nodes shown individually; the rest is counted.
 const NODES_SHOWN: usize = 3;
 
+/// Most sentences about busy nodes; the rest is counted.
+const BUSY_SHOWN: usize = 5;
+
 /// Host, kernel and clock of the nodes.
 pub(super) fn host(screen: &mut Screen, manifest: &Manifest) {
     for node in manifest.nodes.iter().take(NODES_SHOWN) {
@@ -110,8 +113,12 @@ pub(super) fn contamination(screen: &mut Screen, manifest: &Manifest, findings: 
 
 /// These sentences about busy nodes, as alarms.
 pub(crate) fn alarms(screen: &mut Screen, busy: &[String]) {
-    for said in busy {
+    for said in busy.iter().take(BUSY_SHOWN) {
         screen.wrap(Style::Alarm, "! ", &plain(said));
+    }
+    if busy.len() > BUSY_SHOWN {
+        let more = counted(busy.len() - BUSY_SHOWN, "more node");
+        screen.line(Style::Alarm, &format!("! other programs kept {more} busy"));
     }
 }
 

@@ -7,7 +7,7 @@ use idlewave_run::{Coupling, Phase, PhaseKind};
 use idlewave_session::SessionError;
 use idlewave_session::{Current, Recording};
 use idlewave_sys::affinity::bind;
-use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, counted};
+use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, NodeId, counted};
 use idlewave_workloads::speed::Speed;
 use idlewave_workloads::{Neighbours, detour, fixed_time, fixed_work, lockstep};
 use std::sync::Arc;
@@ -117,6 +117,7 @@ impl Phases<'_> {
         let cpus = counted(piece.cpus.len(), "CPU");
         self.part(recording, &format!("watching for detours on {cpus}"), piece);
         let kind = PhaseKind::Detour {
+            node: NodeId::new(0),
             threshold: THRESHOLD,
             floor: Nanos::ZERO,
             loops: Vec::new(),
@@ -141,6 +142,7 @@ impl Phases<'_> {
         let phase = &mut recording.out.manifest.phases[index];
         phase.end_ns = monotonic_ns();
         phase.kind = PhaseKind::Detour {
+            node: NodeId::new(0),
             threshold: outcome.threshold,
             floor: outcome.floor,
             loops: outcome.loops,
@@ -171,6 +173,7 @@ impl Phases<'_> {
         } = quantum;
         let work_steps = work.steps(self.speed);
         let kind = PhaseKind::FixedWork {
+            node: NodeId::new(0),
             work_steps,
             kernel,
             array,
@@ -216,6 +219,7 @@ impl Phases<'_> {
         } = quantum;
         let work_steps = work.steps(self.speed);
         let kind = PhaseKind::FixedTime {
+            node: NodeId::new(0),
             interval,
             work_steps,
             kernel,

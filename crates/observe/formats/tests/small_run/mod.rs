@@ -278,6 +278,7 @@ fn findings(trace: idlewave_run::TraceSheet) -> Findings {
         contamination: Default::default(),
         conditions: Default::default(),
         cpus: Vec::new(),
+        nodes: None,
         load_sweep: None,
         lockstep: Vec::new(),
         sources: vec![
