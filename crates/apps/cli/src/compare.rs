@@ -16,9 +16,9 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Compares, each where both runs have it: detours and fixed work of every CPU, steps
-of lockstep runs, computations that all ranks repeat, and sources by name. Times
-of two files: idlewave measure step A B.
+Compares, each where both runs have it: detours and fixed work of every CPU, \
+steps of lockstep runs, computations that all ranks repeat, and sources by name. \
+For times in two files: idlewave measure step A B.
 
 Examples:
   idlewave compare before after
