@@ -5,8 +5,8 @@
 
 use idlewave_report::testing::{Synthetic, SyntheticProgram};
 use idlewave_run::findings::{
-    Estimate, Findings, JitterCore, JitterCulprit, JitterFindings, JitterMap, JitterPoint,
-    JitterScale, JitterSlowest,
+    Estimate, Findings, JitterCore, JitterCulprit, JitterFindings, JitterMap, JitterOrder,
+    JitterPattern, JitterPoint, JitterScale, JitterSlowest,
 };
 use idlewave_run::{
     Alignment, AlignmentPoint, CgroupQuota, Coupling, DetourLoop, Incomplete, LengthBin, Manifest,
@@ -261,6 +261,13 @@ fn jitter() -> JitterFindings {
         n: 10,
         method: "mean".to_owned(),
     };
+    let pattern = |shift| JitterPattern {
+        lag: 1,
+        shift,
+        share: estimate(),
+        by_chance: 0.5,
+        p: 0.3,
+    };
     JitterFindings {
         phase: 0,
         name: "forces".to_owned(),
@@ -304,6 +311,12 @@ fn jitter() -> JitterFindings {
         run_length: 1.0,
         run_length_by_chance: 1.0,
         longest_run: 2,
+        order: Some(JitterOrder {
+            steps: 100,
+            lags: 25,
+            moves: Some(pattern(1)),
+            returns: pattern(0),
+        }),
         map: JitterMap {
             steps_per_column: 1,
             ranks_per_row: 1,

@@ -17,6 +17,7 @@ pub mod histogram;
 pub mod hypotheses;
 pub mod levels;
 pub mod maximum;
+pub mod order;
 pub mod pareto;
 pub mod periodicity;
 pub mod quantiles;
