@@ -7,6 +7,7 @@ mod jitter;
 mod page;
 mod placement;
 mod program;
+mod rate_law;
 mod simulation;
 mod summary;
 mod views;

@@ -6,7 +6,7 @@
 use idlewave_report::testing::{Synthetic, SyntheticProgram};
 use idlewave_run::findings::{
     Estimate, Findings, JitterCore, JitterCulprit, JitterFindings, JitterMap, JitterOrder,
-    JitterPattern, JitterPoint, JitterScale, JitterSlowest,
+    JitterPattern, JitterPoint, JitterScale, JitterSlowest, RateLaw, RatePoint, Topology,
 };
 use idlewave_run::{
     Alignment, AlignmentPoint, CgroupQuota, Coupling, DetourLoop, Incomplete, LengthBin, Manifest,
@@ -233,6 +233,21 @@ fn full_findings(mut findings: Findings, program: &Findings, manifest: &Manifest
     findings.losses = manifest.losses.clone();
     findings.program.clone_from(&program.program);
     findings.jitter.push(jitter());
+    let prediction = findings.prediction.as_mut().expect("a prediction");
+    let extra = prediction.curves[0].points[0].slowdown.clone();
+    prediction.by_rate = Some(RateLaw {
+        topology: Topology::Ring1d,
+        ranks: 1_024,
+        points: vec![RatePoint {
+            factor: 1.0,
+            strikes: 0.5,
+            taken: Some(1.0),
+            extra: extra.clone(),
+        }],
+        exponent: Some(extra),
+        unknown: Some("few".to_owned()),
+        square_root: Some((0.5, 1.0)),
+    });
     findings.lockstep[0].slowdown_not_known = Some("not known: 3 steps, too noisy".to_owned());
     findings.not_predicted = Some("too many events".to_owned());
     findings.profile.exchange = Some(Nanos::ZERO);

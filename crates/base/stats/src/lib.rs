@@ -20,6 +20,7 @@ pub mod maximum;
 pub mod order;
 pub mod pareto;
 pub mod periodicity;
+pub mod power_law;
 pub mod quantiles;
 pub mod random;
 pub mod rates;

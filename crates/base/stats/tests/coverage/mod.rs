@@ -9,7 +9,7 @@ use idlewave_stats::quantiles::{median, quantile};
 use idlewave_stats::random::SplitMix;
 use idlewave_stats::special::ln_gamma;
 use idlewave_stats::step_times::StepTimes;
-use idlewave_stats::{blocks, core_tail, order, periodicity, rates};
+use idlewave_stats::{blocks, core_tail, order, periodicity, power_law, rates};
 use std::cell::Cell;
 use std::f64::consts::{LN_2, TAU};
 
@@ -188,6 +188,19 @@ pub const CASES: &[Case] = &[
             // Both steps in turn, or the same by chance.
             let truth = 0.25 + 0.75 / 8.0;
             vec![holds(&order::share(&slowest, 8, 1, 1), truth)]
+        },
+        one_in: 1,
+    },
+    Case {
+        data: "9 points on a power law, each off by a tenth",
+        intervals: &[nominal("exponent")],
+        holds: |draws| {
+            let point = |i: i32, draws: &mut Draws| {
+                let x = 2.0_f64.powi(i);
+                (x, x.sqrt() * (0.1 * draws.normal()).exp())
+            };
+            let points: Vec<(f64, f64)> = (0..9).map(|i| point(i, draws)).collect();
+            vec![holds(&power_law::exponent(&points).expect("points"), 0.5)]
         },
         one_in: 1,
     },
