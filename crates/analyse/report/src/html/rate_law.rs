@@ -65,15 +65,21 @@ pub(super) fn figure(findings: &Findings, law: &RateLaw) -> String {
             named(m.ranks, "rank")
         )
     });
+    let last = law.points.last().map_or(0.0, |p| p.strikes);
+    let absorbed = match last > 1.0 {
+        true => {
+            " At the upright line every rank is struck once in a step: from there on waiting for one absorbs strikes of others."
+        }
+        false => "",
+    };
     format!(
         "<div class=\"figure\"><h3>By the rate of the noise, {} ranks in a ring</h3>{}{}{}</div>\n",
         count(law.ranks),
         drawing(law, here.as_ref()),
         caption(&escape(&format!("{}.", rate_law_sentence(law)))),
         caption(&format!(
-            "The same noise, struck more rarely or more often; the ring marks the measured rate. Dashes: the square-root law. Dots: \
-             what strikes take from one rank; the distance above them is what waiting for others adds. At the upright line every rank \
-             is struck once in a step: from there on waiting absorbs strikes.{beside}"
+            "The same noise, striking more rarely or more often; the ring marks the measured rate. Dashes: the square-root law. Dots: \
+             what strikes take from one rank; the distance above them is what waiting for others adds.{absorbed}{beside}"
         ))
     )
 }
@@ -137,7 +143,7 @@ fn drawing(law: &RateLaw, here: Option<&Measured>) -> String {
         (LEFT + WIDTH - RIGHT) / 2.0,
         HEIGHT - 8.0
     ));
-    if x.low < 1.0 && 1.0 < x.high {
+    if x.low < 1.0 && 1.0 < last {
         out.push_str(&format!(
             "<path d=\"M{:.1} {TOP}V{:.1}\" stroke=\"var(--alarm)\" stroke-dasharray=\"2 3\"/>\n",
             x.at(1.0),
