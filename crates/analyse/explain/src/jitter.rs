@@ -13,12 +13,13 @@ use crate::catalog::SourceId;
 use crate::watch::{Charger, Watch};
 use idlewave_run::RunReader;
 use idlewave_run::findings::{
-    Estimate, JitterCore, JitterCulprit, JitterFindings, JitterMap, JitterPoint, JitterScale,
-    JitterSlowest,
+    Estimate, JitterCore, JitterCulprit, JitterFindings, JitterMap, JitterOrder, JitterPattern,
+    JitterPoint, JitterScale, JitterSlowest,
 };
 use idlewave_stats::core_tail::{self, Fit};
 use idlewave_stats::extremes::{Tailed, Unknown};
 use idlewave_stats::hypotheses::slow_ranks;
+use idlewave_stats::order;
 use idlewave_stats::step_times::{StepTimes, gaussian_efficiency, run_lengths, tail_share};
 use idlewave_units::{Nanos, Rank};
 pub use series::{StepSeries, step_series};
@@ -31,7 +32,7 @@ const CELLS: usize = 200;
 /// Points of the distribution function: half of them evenly spaced in share, half in the tail on a
 /// logarithmic scale.
 const POINTS: usize = 120;
-/// Seed of the test whether a tail fits.
+/// Seed of the tests whether a tail fits, and whether ranks are the slowest in some order.
 const SEED: u64 = 1;
 /// Outliers whose causes are determined, the longest ones.
 const CHARGED: usize = 10_000;
@@ -171,6 +172,7 @@ fn findings(series: &StepSeries) -> Option<JitterFindings> {
         run_length: runs.mean,
         run_length_by_chance: runs.by_chance,
         longest_run: runs.longest,
+        order: order_of(&slowest, series.ranks),
         map: map(&slowest, series.ranks),
         culprits: Vec::new(),
         core,
@@ -292,6 +294,23 @@ fn distribution(sorted: &[u64], fit: Option<&Fit>) -> Vec<JitterPoint> {
         .collect();
     points.dedup_by_key(|p| p.duration);
     points
+}
+
+fn order_of(slowest: &[u32], ranks: usize) -> Option<JitterOrder> {
+    let found = order::order(slowest, ranks, SEED)?;
+    let pattern = |found: order::Pattern| JitterPattern {
+        lag: found.lag as u64,
+        shift: found.shift,
+        share: found.share,
+        by_chance: found.by_chance,
+        p: found.p,
+    };
+    Some(JitterOrder {
+        steps: found.steps as u64,
+        lags: found.lags as u64,
+        moves: found.moves.map(pattern),
+        returns: pattern(found.returns),
+    })
 }
 
 fn map(slowest: &[u32], ranks: usize) -> JitterMap {

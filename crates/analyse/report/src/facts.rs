@@ -5,7 +5,7 @@ use crate::number::plain;
 use idlewave_explain::catalog::LONG_CALLS;
 use idlewave_run::findings::{
     Advice, Curve, CurvePoint, Estimate, Findings, Gain, GainOf, LoadSweep, LockstepFindings,
-    NodeMeasure, NodeRank, NodeReason, NodesFindings, Prediction, Repeated, ReservedGaps,
+    NodeMeasure, NodeRank, NodeReason, NodesFindings, Prediction, RateLaw, Repeated, ReservedGaps,
     SourceFinding, Topology, WarmUp, WhatIf,
 };
 use idlewave_run::{Conditions, Manifest, ReservedBy, RunState, SourceKind, WorkKernel};
@@ -322,6 +322,37 @@ pub(crate) fn noise_beside_messages_sentence(findings: &Findings) -> Option<Stri
     })
 }
 
+/// How the cost of a step grows with the rate of the noise.
+pub(crate) fn rate_law_sentence(law: &RateLaw) -> String {
+    let Some(exponent) = &law.exponent else {
+        let why = law.unknown.as_deref().unwrap_or("too few points");
+        return format!("how the cost grows with the rate of this noise cannot be said: {why}");
+    };
+    let [value, low, high] = [exponent.value, exponent.low, exponent.high].map(show::digits);
+    let law_holds = match law.square_root {
+        Some((from, to)) => format!(
+            "the square-root law holds from {} to {} strikes per rank and step",
+            show::digits(from),
+            show::digits(to)
+        ),
+        None => "it does not follow the square-root law".to_owned(),
+    };
+    let here = law.points.iter().find(|p| p.factor == 1.0);
+    let amplified = here.and_then(|p| {
+        let times = p.extra.value / p.taken.filter(|&ns| ns > 0.0)?;
+        Some(format!(
+            ", and at the measured {} costs {} what strikes take from a rank",
+            show::digits(p.strikes),
+            show::factor(times)
+        ))
+    });
+    format!(
+        "on a ring of {} ranks this noise costs its rate to the power {value} ({low} to {high}); {law_holds}{}",
+        grouped(law.ranks),
+        amplified.unwrap_or_default()
+    )
+}
+
 /// Why there is no prediction.
 pub(crate) fn not_predicted_sentence(findings: &Findings) -> String {
     match &findings.not_predicted {
@@ -570,6 +601,7 @@ mod tests {
                 saved: Vec::new(),
             }],
             by_granularity: Vec::new(),
+            by_rate: None,
             checks: Vec::new(),
         });
         scale_sentence(&findings).unwrap()

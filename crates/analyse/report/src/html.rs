@@ -23,6 +23,7 @@ mod pieces;
 mod placement;
 mod placement_chart;
 mod ranks;
+mod rate_law;
 mod scale;
 mod sheet;
 mod simulated;

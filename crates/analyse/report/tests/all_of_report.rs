@@ -9,6 +9,7 @@ mod nodes;
 mod page;
 mod placement;
 mod program;
+mod rate_law;
 mod simulation;
 mod summary;
 mod views;

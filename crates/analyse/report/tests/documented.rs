@@ -7,7 +7,8 @@ use idlewave_explain::explain;
 use idlewave_report::testing::{Synthetic, SyntheticNodes, SyntheticProgram};
 use idlewave_run::findings::{
     Estimate, Findings, FixedTimeFindings, JitterCore, JitterCulprit, JitterFindings, JitterMap,
-    JitterPoint, JitterScale, JitterSlowest, NodesFindings, ReservedGaps, WorkStretch,
+    JitterOrder, JitterPattern, JitterPoint, JitterScale, JitterSlowest, NodesFindings, RateLaw,
+    RatePoint, ReservedGaps, Topology, WorkStretch,
 };
 use idlewave_run::{
     Alignment, AlignmentPoint, CgroupQuota, Conditions, Coupling, DetourLoop, Incomplete,
@@ -292,6 +293,21 @@ fn full_findings(mut findings: Findings, program: &Findings, manifest: &Manifest
     findings.program.clone_from(&program.program);
     findings.jitter.push(jitter());
     findings.nodes = Some(nodes());
+    let prediction = findings.prediction.as_mut().expect("a prediction");
+    let extra = prediction.curves[0].points[0].slowdown.clone();
+    prediction.by_rate = Some(RateLaw {
+        topology: Topology::Ring1d,
+        ranks: 1_024,
+        points: vec![RatePoint {
+            factor: 1.0,
+            strikes: 0.5,
+            taken: Some(1.0),
+            extra: extra.clone(),
+        }],
+        exponent: Some(extra),
+        unknown: Some("few".to_owned()),
+        square_root: Some((0.5, 1.0)),
+    });
     findings.lockstep[0].slowdown_not_known = Some("not known: 3 steps, too noisy".to_owned());
     findings.not_predicted = Some("too many events".to_owned());
     findings.profile.exchange = Some(Nanos::ZERO);
@@ -336,6 +352,13 @@ fn estimate() -> Estimate {
 
 /// Jitter in which every field has a value.
 fn jitter() -> JitterFindings {
+    let pattern = |shift| JitterPattern {
+        lag: 1,
+        shift,
+        share: estimate(),
+        by_chance: 0.5,
+        p: 0.3,
+    };
     JitterFindings {
         phase: 0,
         name: "forces".to_owned(),
@@ -379,6 +402,12 @@ fn jitter() -> JitterFindings {
         run_length: 1.0,
         run_length_by_chance: 1.0,
         longest_run: 2,
+        order: Some(JitterOrder {
+            steps: 100,
+            lags: 25,
+            moves: Some(pattern(1)),
+            returns: pattern(0),
+        }),
         map: JitterMap {
             steps_per_column: 1,
             ranks_per_row: 1,

@@ -82,6 +82,24 @@ fn found() -> JitterFindings {
         run_length: 1.02,
         run_length_by_chance: 1.02,
         longest_run: 3,
+        order: Some(JitterOrder {
+            steps: 1_000,
+            lags: 64,
+            moves: Some(JitterPattern {
+                lag: 5,
+                shift: 1,
+                share: estimate(0.21),
+                by_chance: 0.0156,
+                p: 0.001,
+            }),
+            returns: JitterPattern {
+                lag: 3,
+                shift: 0,
+                share: estimate(0.02),
+                by_chance: 0.0156,
+                p: 0.3,
+            },
+        }),
         map: JitterMap {
             steps_per_column: 5,
             ranks_per_row: 1,
@@ -121,6 +139,32 @@ fn the_summary_says_what_the_tail_costs_in_eighty_columns() {
     let text = render_text(&empty_manifest(), &findings, 80, false);
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains("it is no Gaussian"), "{text}");
+}
+
+#[test]
+fn the_order_of_the_slowest_ranks_is_told_or_that_there_is_none() {
+    let mut findings = bare_findings();
+    findings.jitter = vec![found()];
+    let said = |findings: &Findings| {
+        let text = render_text(&empty_manifest(), findings, 80, false);
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        move |sentence: &str| flat.contains(sentence)
+    };
+    let moves = "the slowest rank moves on by 1 rank every 5 steps: so in 21.0 % of the steps";
+    assert!(said(&findings)(moves));
+    fn order(findings: &mut Findings) -> &mut JitterOrder {
+        findings.jitter[0].order.as_mut().unwrap()
+    }
+    order(&mut findings).moves.as_mut().unwrap().shift = -3;
+    assert!(said(&findings)("moves back by 3 ranks every 5 steps"));
+    order(&mut findings).moves.as_mut().unwrap().p = 0.2;
+    let none = "in no order that repeats within 64 steps (p = 0.400)";
+    assert!(said(&findings)(none));
+    order(&mut findings).returns.p = 0.002;
+    let again = "the same rank is the slowest again after 3 steps";
+    assert!(said(&findings)(again) && !said(&findings)(none));
+    order(&mut findings).returns.lag = 1;
+    assert!(said(&findings)("slowest again after 1 step:"));
 }
 
 #[test]
@@ -178,6 +222,7 @@ fn the_page_has_the_tail_and_the_map_with_valid_numbers() {
     assert!(section.contains("data-path=\"jitter.0.scale.1.gaussian\""));
     assert!(section.contains("data-path=\"jitter.0.scale.1.extrapolated.value\""));
     assert!(section.contains("Extrapolated from 64,000 durations"));
+    assert!(section.contains("<li>the slowest rank moves on by 1 rank every 5 steps: "));
     // Nothing is drawn outside the figure.
     let line = section.split("d=\"M64.0 ").nth(1).unwrap();
     let line = &line[..line.find('"').unwrap()];

@@ -370,6 +370,10 @@ pub struct Prediction {
     pub without: Vec<WhatIf>,
     /// Slow-down against granularity at the largest number of ranks, per topology.
     pub by_granularity: Vec<GranularityCurve>,
+    /// What a step costs if noise strikes more rarely or more often; `None` in findings older than
+    /// this field, or if nothing strikes.
+    #[serde(default)]
+    pub by_rate: Option<RateLaw>,
     /// The lockstep runs, predicted and measured.
     pub checks: Vec<PredictionCheck>,
 }
@@ -458,6 +462,39 @@ pub struct GranularityCurve {
     pub ranks: u64,
     /// Granularity and slow-down, in rising order.
     pub points: Vec<(Nanos, Estimate)>,
+}
+
+/// What a step costs beyond an undisturbed one, against the rate of the same noise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RateLaw {
+    /// How ranks wait for each other.
+    pub topology: Topology,
+    /// Number of ranks.
+    pub ranks: u64,
+    /// In rising order of the rate.
+    pub points: Vec<RatePoint>,
+    /// Exponent of the cost as a power of the rate, over all points that are precise enough; `None`
+    /// if there are too few.
+    pub exponent: Option<Estimate>,
+    /// Why there is no exponent.
+    #[serde(default)]
+    pub unknown: Option<String>,
+    /// Least and largest number of strikes per rank and step between which the exponent certainly
+    /// lies between 0.4 and 0.6: the square-root law. `None` if it does not hold.
+    pub square_root: Option<(f64, f64)>,
+}
+
+/// A rate of the noise and its cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RatePoint {
+    /// Rate as a multiple of the measured one.
+    pub factor: f64,
+    /// Strikes per rank and undisturbed step.
+    pub strikes: f64,
+    /// Time that they take from a rank, in nanoseconds; `None` if their lengths have no mean.
+    pub taken: Option<f64>,
+    /// Mean step beyond an undisturbed one, in nanoseconds.
+    pub extra: Estimate,
 }
 
 /// A prediction beside the measurement that it should reproduce.

@@ -11,6 +11,9 @@ pub(crate) const RANKS_WITHOUT: [u64; 6] = [64, 1024, 4096, 16_384, 65_536, 1_00
 /// Candidate rank counts of the curves over granularity: the first that the budget affords at the
 /// coarsest granularity is taken.
 pub(crate) const GRAIN_RANKS: [u64; 4] = [65_536, 16_384, 1024, 64];
+/// Ranks of the curve over the rate of the noise: on a ring of so many, delays do not go round within
+/// the steps of a point.
+pub(crate) const RATE_RANKS: u64 = 1024;
 /// Largest cost of a point with all its replications, in rank-steps (about 25 ns each on a core of
 /// 2023).
 const POINT: f64 = 1.2e7;

@@ -2,7 +2,7 @@
 
 use crate::QuietStep;
 use crate::budget::{
-    Budget, GRAIN_RANKS, RANKS, RANKS_WITHOUT, events_per_ns, stand_in, stretched,
+    Budget, GRAIN_RANKS, RANKS, RANKS_WITHOUT, RATE_RANKS, events_per_ns, stand_in, stretched,
 };
 use crate::bulk::Program;
 use crate::question::{Answer, Approach, Effort, Question, QuestionError, answer_within};
@@ -105,22 +105,41 @@ impl Curves<'_> {
         topology: Topology,
         step: &QuietStep,
     ) -> Result<Option<Point>, QuestionError> {
-        let (per_ns, stretched) = (events_per_ns(self.model), stretched(self.model));
-        let afford = |ranks: u64, step_ns: f64| {
-            let runs = REPLICATIONS_OF_MANY;
-            self.budget.grain(topology, ranks, runs, per_ns * step_ns)
-        };
+        let coarsest = COARSEST_NS * stretched(self.model);
         let ranks = GRAIN_RANKS
             .into_iter()
-            .find(|&ranks| afford(ranks, COARSEST_NS * stretched).is_some())
+            .find(|&ranks| self.afford_grain(topology, ranks, coarsest).is_some())
             .unwrap_or(RANKS[0]);
-        if afford(ranks, step.work.as_f64() * stretched).is_none() {
+        self.cheap(topology, ranks, step)
+    }
+
+    /// A point of the curve over the rate of the noise, on a ring; `None` if the budget does not
+    /// afford it.
+    pub fn rate(&self, step: &QuietStep) -> Result<Option<Point>, QuestionError> {
+        self.cheap(Topology::Ring1d, RATE_RANKS, step)
+    }
+
+    fn afford_grain(&self, topology: Topology, ranks: u64, step_ns: f64) -> Option<u64> {
+        let events = events_per_ns(self.model) * step_ns;
+        self.budget
+            .grain(topology, ranks, REPLICATIONS_OF_MANY, events)
+    }
+
+    /// A point for which the budget of a curve over granularity is enough.
+    fn cheap(
+        &self,
+        topology: Topology,
+        ranks: u64,
+        step: &QuietStep,
+    ) -> Result<Option<Point>, QuestionError> {
+        let afford = |step_ns| self.afford_grain(topology, ranks, step_ns);
+        if afford(step.work.as_f64() * stretched(self.model)).is_none() {
             return Ok(None);
         }
         let program = step.program(topology, ranks);
-        let runs = REPLICATIONS_OF_MANY;
+        let (runs, per_ns) = (REPLICATIONS_OF_MANY, events_per_ns(self.model));
         let most_ns = self.budget.longest_grain(ranks, runs, per_ns);
-        self.alone(&program, runs, most_ns, |ns| afford(ranks, ns))
+        self.alone(&program, runs, most_ns, afford)
     }
 
     /// The point of a measured program; `None` if the budget does not afford it.

@@ -21,6 +21,7 @@ mod predict;
 pub mod program;
 pub mod question;
 mod quiet_step;
+mod rate_law;
 mod shape;
 mod stencil;
 mod text;

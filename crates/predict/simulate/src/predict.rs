@@ -4,12 +4,14 @@ use crate::budget::Budget;
 use crate::bulk::Program;
 use crate::curve::{Curves, Point};
 use crate::question::{Answer, Interval, QuestionError};
+use crate::rate_law;
 use crate::thin::thinned;
 use crate::{QuietStep, SimulateError, text};
 use idlewave_noise::NoiseModel;
 use idlewave_run::SourceKind;
 use idlewave_run::findings::{
-    Curve, CurvePoint, Estimate, GranularityCurve, Prediction, PredictionCheck, Topology, WhatIf,
+    Curve, CurvePoint, Estimate, GranularityCurve, Prediction, PredictionCheck, RatePoint,
+    Topology, WhatIf,
 };
 use idlewave_units::Nanos;
 use rayon::prelude::*;
@@ -46,7 +48,7 @@ pub struct MeasuredRun {
 }
 
 /// Predicts slow-down against ranks (64 to 1,000,000, near-cubic tori), without each source to be
-/// removed, against granularity, and for the measured runs.
+/// removed, against granularity, against the rate of the noise, and for the measured runs.
 ///
 /// `effort` above 0 multiplies the budget of work, which is about 15 s of one core of 2023.
 /// `progress` is called on the calling thread with the share done, from 0 to 1: always at the end,
@@ -106,10 +108,12 @@ pub fn predict(
         curves: Vec::new(),
         without: Vec::new(),
         by_granularity: Vec::new(),
+        by_rate: None,
         checks: Vec::new(),
     };
     let mut all = Vec::new();
     let mut grains: Vec<GranularityCurve> = Vec::new();
+    let mut rates = Vec::new();
     for result in results {
         match result {
             Done::Curve(topology, points) => all.push((topology, points)),
@@ -125,6 +129,7 @@ pub fn predict(
                     }),
                 }
             }
+            Done::Rate(point) => rates.extend(point),
             Done::Check(_, None) => {}
             Done::Check(i, Some(point)) => out.checks.push(PredictionCheck {
                 name: config.measured[i].name.clone(),
@@ -155,6 +160,7 @@ pub fn predict(
         })
         .collect();
     out.by_granularity = grains;
+    out.by_rate = rate_law::law(rates);
     Ok(out)
 }
 
@@ -183,12 +189,14 @@ fn removed(
 enum Job<'a> {
     Curve(Topology, QuietStep),
     Grain(Topology, QuietStep),
+    Rate(QuietStep, i32),
     Check(usize, &'a MeasuredRun),
 }
 
 enum Done {
     Curve(Topology, Vec<Point>),
     Grain(Topology, Nanos, Option<Point>),
+    Rate(Option<RatePoint>),
     Check(usize, Option<Point>),
 }
 
@@ -210,6 +218,7 @@ fn jobs<'a>(step: &QuietStep, config: &'a PredictConfig) -> Vec<Job<'a>> {
         });
     let mut jobs: Vec<Job<'_>> = curves.chain(checks).collect();
     jobs.extend(grains);
+    jobs.extend(rate_law::POWERS.map(|power| Job::Rate(*step, power)));
     jobs
 }
 
@@ -220,6 +229,7 @@ impl Job<'_> {
             Job::Grain(topology, step) => {
                 Done::Grain(*topology, step.work, curves.grain(*topology, step)?)
             }
+            Job::Rate(step, power) => Done::Rate(rate_law::point(curves, step, *power)?),
             Job::Check(i, run) => Done::Check(*i, curves.check(&run.program)?),
         };
         // Relaxed: only for display.

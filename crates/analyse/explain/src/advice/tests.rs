@@ -129,6 +129,7 @@ fn predicted(findings: &mut Findings, saved: &[Estimate]) {
         without: without.collect(),
         curves: vec![curve(Topology::Torus3d, estimate(25.09, 3.0))],
         by_granularity: Vec::new(),
+        by_rate: None,
         checks: Vec::new(),
     });
 }

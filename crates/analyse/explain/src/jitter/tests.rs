@@ -80,6 +80,9 @@ fn the_study_in_small_is_found_again() {
     assert!(found.slow_ranks.is_empty(), "{:?}", found.slow_ranks);
     assert!((found.run_length / found.run_length_by_chance - 1.0).abs() < 0.02);
     assert_eq!(found.slowest_counts.iter().sum::<u64>(), 1_000);
+    let moves = found.order.unwrap().moves.unwrap();
+    assert_eq!((moves.lag, moves.shift), (5, 1), "{moves:?}");
+    assert!(moves.is_significant() && (moves.share.value - 0.21).abs() < 0.03);
 }
 
 #[test]

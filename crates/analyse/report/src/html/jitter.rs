@@ -52,7 +52,7 @@ pub(super) fn section(findings: &Findings) -> String {
                 map(&found.map, found.steps, found.ranks),
                 caption(
                     "Left to right the steps, top to bottom the ranks. An even tone: no rank is slower than the others. A \
-                     strong row is a busy CPU or more work, a diagonal something that goes round the ranks."
+                     strong row is a busy CPU or more work, a diagonal something that goes round the ranks; whether there is one is tested above."
                 )
             ));
         }

@@ -1,6 +1,7 @@
 //! The prediction: curves, tables, and how well the model matched the measurement here.
 
 use super::markup::{absent, caption, cell, escape, number, section as in_section, table};
+use super::rate_law;
 use crate::facts::{
     SHOWN_RANKS, at_ranks, misfit_sentence, not_predicted_sentence, slowdown, source_name,
     worst_point,
@@ -41,13 +42,13 @@ pub(super) fn section(findings: &Findings) -> String {
             "<p class=\"note\">Limits of its truth:</p><ul class=\"note\">{items}</ul>\n"
         ));
     }
-    body.push_str(&charts(prediction));
+    body.push_str(&charts(findings, prediction));
     body.push_str(&curves(prediction));
     body.push_str(&checks(prediction));
     in_section("scale", "At scale", &body)
 }
 
-fn charts(prediction: &Prediction) -> String {
+fn charts(findings: &Findings, prediction: &Prediction) -> String {
     let mut out = "<div class=\"pair\">\n".to_owned();
     if prediction.curves.iter().any(|c| !c.points.is_empty()) {
         out.push_str(
@@ -74,6 +75,9 @@ fn charts(prediction: &Prediction) -> String {
              <p class=\"caption\">More computation between two exchanges absorbs noise. Read off how much \
              your program needs for the slow-down you can bear; the upright line is the granularity measured here.</p></div>\n",
             grouped(shown.ranks), named(shown.ranks, "rank")));
+    }
+    if let Some(law) = &prediction.by_rate {
+        out.push_str(&rate_law::figure(findings, law));
     }
     out + "</div>\n"
 }

@@ -442,6 +442,7 @@ fn prediction(culprit: &str) -> Prediction {
                     .collect(),
             })
             .collect(),
+        by_rate: None,
         checks: vec![
             PredictionCheck {
                 name: "neighbour exchange".to_owned(),

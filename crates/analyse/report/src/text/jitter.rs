@@ -4,7 +4,9 @@
 use crate::facts::source_name;
 use crate::number::plain;
 use crate::screen::{Screen, Style};
-use idlewave_run::findings::{Estimate, Findings, JitterCore, JitterFindings, SourceFinding};
+use idlewave_run::findings::{
+    Estimate, Findings, JitterCore, JitterFindings, JitterOrder, JitterPattern, SourceFinding,
+};
 use idlewave_units::show::{self, count, efficiency, percent};
 use idlewave_units::{counted, grouped, named};
 
@@ -119,6 +121,7 @@ pub(crate) fn sentences(sources: &[SourceFinding], found: &JitterFindings) -> Ve
     out.extend(culprits(sources, found));
     out.extend(found.tail_shape.as_ref().and_then(heavy));
     out.push(who(found));
+    out.extend(found.order.as_ref().map(order));
     out
 }
 
@@ -211,6 +214,49 @@ fn culprits(sources: &[SourceFinding], found: &JitterFindings) -> Option<String>
         })
         .collect();
     (!named.is_empty()).then(|| format!("taken in the outliers: {}", named.join(", ")))
+}
+
+/// Whether the slowest rank goes round the ranks.
+fn order(found: &JitterOrder) -> String {
+    let significant = |p: &&JitterPattern| p.is_significant();
+    let moves = found.moves.as_ref();
+    if let Some(p) = moves.filter(significant) {
+        let way = if p.shift < 0 { "back" } else { "on" };
+        let far = counted(p.shift.unsigned_abs(), "rank");
+        let what = format!("the slowest rank moves {way} by {far} every");
+        return pattern(&what, p);
+    }
+    if let Some(p) = Some(&found.returns).filter(significant) {
+        return pattern("the same rank is the slowest again after", p);
+    }
+    // The smaller of two: Bonferroni.
+    let p = moves.map_or(found.returns.p, |m| 2.0 * m.p.min(found.returns.p));
+    format!(
+        "ranks are the slowest in no order that repeats within {} steps (p = {:.3})",
+        count(found.lags),
+        p.min(1.0)
+    )
+}
+
+fn pattern(what: &str, found: &JitterPattern) -> String {
+    let lag = match found.lag {
+        1 => "step".to_owned(),
+        n => format!("{} steps", count(n)),
+    };
+    let one = if found.lag == 1 && found.shift == 0 {
+        "1 "
+    } else {
+        ""
+    };
+    let share = &found.share;
+    format!(
+        "{what} {one}{lag}: so in {} of the steps ({} to {}), {} by chance (p = {:.3})",
+        percent(share.value),
+        percent(share.low),
+        percent(share.high),
+        percent(found.by_chance),
+        found.p
+    )
 }
 
 fn who(found: &JitterFindings) -> String {

@@ -225,6 +225,9 @@ pub(super) fn prediction(screen: &mut Screen, findings: &Findings) {
         screen.wrap(Style::Plain, "  ", &text);
     }
     absorbed(screen, prediction);
+    if let Some(law) = &prediction.by_rate {
+        screen.wrap(Style::Plain, "  ", &facts::rate_law_sentence(law));
+    }
     if let Some(caveat) = prediction.caveats.first() {
         let more = match prediction.caveats.len() - 1 {
             0 => String::new(),

@@ -46,6 +46,9 @@ pub struct JitterFindings {
     pub run_length_by_chance: f64,
     /// Longest stretch of steps with the same slowest rank.
     pub longest_run: u64,
+    /// In which order ranks were the slowest. `None` with fewer than 64 steps or two ranks.
+    #[serde(default)]
+    pub order: Option<JitterOrder>,
     /// Which rank was slowest, over time.
     pub map: JitterMap,
     /// What took time from the slowest rank in outlier steps, most time first; index into the
@@ -132,6 +135,43 @@ pub struct JitterMap {
     /// Column, row, and the number of the column's steps in which the slowest rank was in this row;
     /// empty cells are left out.
     pub cells: Vec<(u32, u32, u64)>,
+}
+
+/// In which order ranks are the slowest: the strongest pattern of each kind, significant or not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JitterOrder {
+    /// Steps looked at.
+    pub steps: u64,
+    /// Largest lag looked at, in steps.
+    pub lags: u64,
+    /// Another rank, by a fixed distance. `None` with fewer than three ranks, or if one rank is
+    /// always the slowest.
+    pub moves: Option<JitterPattern>,
+    /// The same rank again.
+    pub returns: JitterPattern,
+}
+
+/// A lag and a shift of the slowest rank.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JitterPattern {
+    /// Steps from one to the next.
+    pub lag: u64,
+    /// Ranks from one to the next, negative towards smaller ranks; 0 for the same rank.
+    pub shift: i64,
+    /// Share of the steps after which the slowest rank is found there, 0..=1.
+    pub share: Estimate,
+    /// The same, if steps were independent.
+    pub by_chance: f64,
+    /// Probability of a pattern as strong, of any lag and shift of its kind, if there is no order.
+    pub p: f64,
+}
+
+impl JitterPattern {
+    /// Whether the pattern is unlikely to be chance. Two kinds are tested, so that one run of 20
+    /// without any order has a significant pattern.
+    pub fn is_significant(&self) -> bool {
+        self.p < 0.025
+    }
 }
 
 /// A source that took time from the slowest ranks.

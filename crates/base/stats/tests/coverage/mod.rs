@@ -10,7 +10,7 @@ use idlewave_stats::random::SplitMix;
 use idlewave_stats::special::ln_gamma;
 use idlewave_stats::step_times::StepTimes;
 use idlewave_stats::two_samples::difference;
-use idlewave_stats::{blocks, core_tail, periodicity, rates};
+use idlewave_stats::{blocks, core_tail, order, periodicity, power_law, rates};
 use std::cell::Cell;
 use std::f64::consts::{LN_2, TAU};
 
@@ -175,6 +175,34 @@ pub const CASES: &[Case] = &[
         // So few steps do not show how skewed they are.
         intervals: &[between("efficiency", 0.91, 0.94)],
         holds: |draws| vec![efficiency(draws, 12)],
+        one_in: 1,
+    },
+    Case {
+        data: "1,000 steps, half of them in turn among 8 ranks",
+        intervals: &[nominal("share of moves")],
+        holds: |draws| {
+            let rank = |step: u32, draws: &mut Draws| match draws.uniform() < 0.5 {
+                true => step % 8,
+                false => (8.0 * draws.uniform()) as u32,
+            };
+            let slowest: Vec<u32> = (0..1_000).map(|step| rank(step, draws)).collect();
+            // Both steps in turn, or the same by chance.
+            let truth = 0.25 + 0.75 / 8.0;
+            vec![holds(&order::share(&slowest, 8, 1, 1), truth)]
+        },
+        one_in: 1,
+    },
+    Case {
+        data: "9 points on a power law, each off by a tenth",
+        intervals: &[nominal("exponent")],
+        holds: |draws| {
+            let point = |i: i32, draws: &mut Draws| {
+                let x = 2.0_f64.powi(i);
+                (x, x.sqrt() * (0.1 * draws.normal()).exp())
+            };
+            let points: Vec<(f64, f64)> = (0..9).map(|i| point(i, draws)).collect();
+            vec![holds(&power_law::exponent(&points).expect("points"), 0.5)]
+        },
         one_in: 1,
     },
     Case {
