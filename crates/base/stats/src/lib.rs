@@ -23,11 +23,12 @@ pub mod quantiles;
 pub mod random;
 pub mod rates;
 pub mod resampling;
+pub mod series;
 pub mod special;
 pub mod step_times;
 pub mod warm_up;
+pub mod windows;
 
 mod change_points;
 #[cfg(test)]
 mod testing;
-mod windows;

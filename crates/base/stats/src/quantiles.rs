@@ -46,13 +46,18 @@ pub fn quantile(values: &[u64], q: f64) -> Estimate {
 
 /// Like [`quantile`], for values in rising order.
 pub fn quantile_of_sorted(sorted: &[u64], q: f64) -> Estimate {
+    quantile_by_rank(sorted.len() as u64, q, |rank| sorted[rank as usize])
+}
+
+/// Like [`quantile`], for `n` values of which `at` gives the one that so many others precede in
+/// rising order.
+pub fn quantile_by_rank(n: u64, q: f64, at: impl Fn(u64) -> u64) -> Estimate {
     let q = q.clamp(0.0, 1.0);
     let name = if q == 0.5 {
         "median".to_owned()
     } else {
         format!("quantile {q}")
     };
-    let n = sorted.len();
     if n == 0 {
         let method = format!("{name} of no values");
         return Estimate {
@@ -67,25 +72,25 @@ pub fn quantile_of_sorted(sorted: &[u64], q: f64) -> Estimate {
         low,
         high,
         coverage,
-    } = ranks(n as u64, q);
+    } = ranks(n, q);
     let method = if coverage >= 0.95 {
         format!("{name}, order statistics, 95 %")
     } else {
         format!("{name}, order statistics, {:.1} %", 100.0 * coverage)
     };
     Estimate {
-        value: interpolate(sorted, q),
-        low: sorted[low as usize - 1] as f64,
-        high: sorted[high as usize - 1] as f64,
-        n: n as u64,
+        value: interpolate(n, q, &at),
+        low: at(low - 1) as f64,
+        high: at(high - 1) as f64,
+        n,
         method,
     }
 }
 
-fn interpolate(sorted: &[u64], q: f64) -> f64 {
-    let position = q * (sorted.len() - 1) as f64;
-    let below = sorted[position.floor() as usize] as f64;
-    let above = sorted[position.ceil() as usize] as f64;
+fn interpolate(n: u64, q: f64, at: impl Fn(u64) -> u64) -> f64 {
+    let position = q * (n - 1) as f64;
+    let below = at(position.floor() as u64) as f64;
+    let above = at(position.ceil() as u64) as f64;
     below + (above - below) * position.fract()
 }
 
