@@ -1,12 +1,10 @@
 //! How much a measurement writes: announced before the measurement, and limited.
 
 use crate::plan::{Part, Plan};
-use idlewave_session::ITERATION_BYTES;
+use idlewave_session::{ITERATION_BYTES, QUANTUM_BYTES};
 use idlewave_units::{Bytes, Nanos};
 use idlewave_workloads::fibonacci::Speed;
 
-/// Bytes in the table for one fixed work quantum.
-const QUANTUM: u64 = 9;
 /// Bytes of kernel trace and its tables for one second of a busy CPU: some 1,000 to 2,000 events.
 const TRACED_SECOND: u64 = 128 << 10;
 
@@ -31,7 +29,7 @@ impl Size {
                 // Detours are few.
                 Part::Detours | Part::Rest => 0,
                 Part::FixedWork { work, .. } => {
-                    fit(work.time(speed)) * piece.cpus.len() as u64 * QUANTUM
+                    fit(work.time(speed)) * piece.cpus.len() as u64 * QUANTUM_BYTES
                 }
                 Part::Lockstep {
                     work,

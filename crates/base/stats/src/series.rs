@@ -58,3 +58,44 @@ impl Series {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::levels::{Stays, segment};
+    use crate::testing::Random;
+    use crate::windows::windows;
+
+    #[test]
+    fn two_passes_tell_what_all_durations_at_hand_tell() {
+        let mut random = Random::new(5);
+        let mut now = 0;
+        let (mut ends, mut durations) = (Vec::new(), Vec::new());
+        for i in 0..40_000 {
+            let level = if i / 9_000 % 2 == 0 { 20_000 } else { 27_000 };
+            durations.push(level + random.bits() % 50);
+            now += durations[i];
+            ends.push(now);
+        }
+        let mut series = Series::new(now);
+        ends.iter()
+            .zip(&durations)
+            .for_each(|(e, d)| series.push(*e, *d));
+        let found = series.finish();
+        assert_eq!(found.windows, windows(&ends, &durations));
+        let mut stays = Stays::of(&found.windows);
+        assert!(stays.has_switches());
+        ends.iter()
+            .zip(&durations)
+            .for_each(|(e, d)| stays.push(*e, *d));
+        let levels = stays.finish();
+        assert_eq!(levels, segment(&ends, &durations));
+        let switches: Vec<u64> = levels.segments().iter().map(|s| s.end).collect();
+        let at = |i: usize| ends[i - 1];
+        assert_eq!(switches, [9_000, 18_000, 27_000, 36_000, 40_000].map(at));
+        durations.sort_unstable();
+        let p99 = (durations.len() - 1) * 99 / 100;
+        let off = found.times.at(p99 as u64).abs_diff(durations[p99]);
+        assert!(off <= durations[p99] / 4_096, "{off}");
+    }
+}

@@ -145,7 +145,7 @@ pub fn windows(ends: &[u64], durations: &[u64]) -> Vec<Window> {
 fn quartiles(values: &mut [u64]) -> [u64; 3] {
     let n = values.len();
     let (below, &mut median, above) = values.select_nth_unstable(n / 2);
-    let mut at = |part: &mut [u64], rank: usize| match part.len() {
+    let at = |part: &mut [u64], rank: usize| match part.len() {
         0 => median,
         many => *part.select_nth_unstable(rank.min(many - 1)).1,
     };
