@@ -10,10 +10,12 @@
 //!
 //! Source: Sottile and Minnich, CLUSTER 2004.
 
-use idlewave_run::WorkKernel;
 use idlewave_run::findings::{Estimate, FixedTimeFindings, Periodicity, WorkStretch};
+use idlewave_run::tables::Quanta;
+use idlewave_run::{RunError, RunReader, WorkKernel};
 use idlewave_stats::{blocks, levels, periodicity, quantiles};
-use idlewave_units::Nanos;
+use idlewave_units::{Cpu, Nanos};
+use std::collections::BTreeMap;
 
 /// Stretches of time of which the work is kept, at most: more than a plot has room for.
 const STRETCHES: u64 = 400;
@@ -46,6 +48,21 @@ impl Counted {
     fn missing(&self, rate: f64) -> f64 {
         self.duration as f64 - self.units as f64 / rate
     }
+}
+
+/// The quanta of every phase of fixed time and every CPU, in order of time.
+pub fn fixed_times(run: &RunReader) -> Result<BTreeMap<(u32, Cpu), Vec<Counted>>, RunError> {
+    let mut all: BTreeMap<(u32, Cpu), Vec<Counted>> = BTreeMap::new();
+    run.for_each::<Quanta>(|q| {
+        if let Some(units) = q.units {
+            all.entry((q.phase, q.cpu)).or_default().push(Counted {
+                begin: q.begin_ns,
+                duration: q.duration.get(),
+                units,
+            });
+        }
+    })?;
+    Ok(all)
 }
 
 /// What quanta in order of time show, whatever their work was; `None` without any.

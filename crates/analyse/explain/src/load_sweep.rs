@@ -7,17 +7,15 @@
 //! the kernel was traced, is the same interrupt at every load.
 
 use crate::ExplainError;
-use crate::cpu_noise::stolen;
+use crate::detours::Seen;
 use crate::strikes::Strike;
 use idlewave_run::findings::{Estimate, LoadPoint, LoadSweep};
 use idlewave_run::tables::{Detours, Quanta};
 use idlewave_run::{DetourLoop, PhaseKind, RunReader};
+use idlewave_stats::histogram::FineHistogram;
 use idlewave_stats::{quantiles, rates};
 use idlewave_units::{Cpu, CpuSet};
 use std::collections::BTreeMap;
-
-/// Start and length of detours, per phase and CPU.
-type Seen = BTreeMap<(u32, Cpu), Vec<(u64, u64)>>;
 
 /// The sweep; `None` if the run has none. `ticks` are the strikes of timer ticks.
 pub fn load_sweep(run: &RunReader, ticks: &[Strike]) -> Result<Option<LoadSweep>, ExplainError> {
@@ -39,39 +37,45 @@ pub fn load_sweep(run: &RunReader, ticks: &[Strike]) -> Result<Option<LoadSweep>
     let Some(first) = first.filter(|_| grows && loops.len() > 1).map(|l| l.cpu) else {
         return Ok(None);
     };
-    let mut seen = Seen::new();
+    let mut seen: BTreeMap<(u32, Cpu), Seen<'_>> = BTreeMap::new();
+    for &(index, loops) in &loops {
+        seen.extend(loops.iter().map(|l| ((index, l.cpu), Seen::new(l))));
+    }
     run.for_each::<Detours>(|d| {
-        let detour = (d.begin_ns, d.length.get());
-        seen.entry((d.phase, d.cpu)).or_default().push(detour);
-    })?;
-    let mut work: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
-    run.for_each::<Quanta>(|q| {
-        if q.cpu == first {
-            work.entry(q.phase).or_default().push(q.duration.get());
+        if let Some(seen) = seen.get_mut(&(d.phase, d.cpu)) {
+            seen.add(d.begin_ns, d.length.get());
         }
     })?;
+    let mut work: BTreeMap<u32, FineHistogram> = BTreeMap::new();
+    run.for_each::<Quanta>(|q| {
+        if q.cpu == first {
+            work.entry(q.phase).or_default().add(q.duration.get());
+        }
+    })?;
+    let of = |index: u32| {
+        let all = (index, Cpu::new(0))..=(index, Cpu::new(u32::MAX));
+        seen.range(all).map(|((_, cpu), seen)| (*cpu, seen))
+    };
     let points = loops.iter().map(|&(index, loops)| {
+        let seen: Vec<&Seen<'_>> = of(index).map(|(_, seen)| seen).collect();
         // The work that follows the loops is done on the same CPUs.
-        let work = work.get(&(index + 1)).map(Vec::as_slice);
         let tick = tick(ticks, loops.iter().filter(|l| l.cpu == first));
         LoadPoint {
             tick,
-            ..point(index, loops, &seen, work)
+            ..point(loops, &seen, work.get(&(index + 1)))
         }
     });
     let points = points.collect();
     let (last, all) = loops.last().copied().unwrap_or_default();
-    let lengths = |chosen: &dyn Fn(Cpu) -> bool| {
-        let of = seen
-            .iter()
-            .filter(|((phase, cpu), _)| *phase == last && chosen(*cpu));
-        median(of.flat_map(|(_, detours)| detours))
+    let lengths = |firsts: bool| {
+        let chosen = of(last).filter(|(cpu, _)| (*cpu == first) == firsts);
+        median_length(chosen.map(|(_, seen)| seen))
     };
     Ok(Some(LoadSweep {
         first,
         points,
-        length_of_first: lengths(&|cpu| cpu == first),
-        length_of_others: lengths(&|cpu| cpu != first),
+        length_of_first: lengths(true),
+        length_of_others: lengths(false),
         tick_of_first: tick(ticks, all.iter().filter(|l| l.cpu == first)),
         tick_of_others: tick(ticks, all.iter().filter(|l| l.cpu != first)),
     }))
@@ -90,17 +94,14 @@ fn tick<'a>(
     Some(quantiles::median(&lengths)).filter(|median| median.n > 0)
 }
 
-fn point(index: u32, loops: &[DetourLoop], seen: &Seen, work: Option<&[u64]>) -> LoadPoint {
-    let none = Vec::new();
-    let of = |l: &DetourLoop| seen.get(&(index, l.cpu)).unwrap_or(&none);
-    let watched = |l: &DetourLoop| l.watched();
-    let shares: Vec<Estimate> = loops.iter().map(|l| stolen(l, of(l), watched(l))).collect();
+fn point(loops: &[DetourLoop], seen: &[&Seen<'_>], work: Option<&FineHistogram>) -> LoadPoint {
+    let shares: Vec<Estimate> = seen.iter().map(|s| s.stolen()).collect();
     let n = shares.len().max(1) as f64;
     let value = shares.iter().map(|s| s.value).sum::<f64>() / n;
     let half = |s: &Estimate| ((s.high - s.low) / 2.0).powi(2);
     let half = shares.iter().map(half).sum::<f64>().sqrt() / n;
-    let count: u64 = loops.iter().map(|l| of(l).len() as u64 + l.not_kept).sum();
-    let seconds: f64 = loops.iter().map(|l| watched(l).as_secs_f64()).sum();
+    let count: u64 = seen.iter().map(|s| s.count()).sum();
+    let seconds: f64 = loops.iter().map(|l| l.watched().as_secs_f64()).sum();
     LoadPoint {
         busy: loops.len() as u32,
         cpus: loops.iter().map(|l| l.cpu).collect::<CpuSet>(),
@@ -112,15 +113,21 @@ fn point(index: u32, loops: &[DetourLoop], seen: &Seen, work: Option<&[u64]>) ->
             method: "mean over the busy CPUs; 95 % interval from theirs".to_owned(),
         },
         rate: rates::poisson(count, seconds),
-        length: median(loops.iter().flat_map(of)),
+        length: median_length(seen.iter().copied()),
         tick: None,
-        work: work.map(quantiles::median).filter(|m| m.n > 0),
+        work: work.and_then(median),
     }
 }
 
-fn median<'a>(detours: impl Iterator<Item = &'a (u64, u64)>) -> Option<Estimate> {
-    let lengths: Vec<u64> = detours.map(|d| d.1).collect();
-    Some(quantiles::median(&lengths)).filter(|median| median.n > 0)
+fn median_length<'a>(seen: impl Iterator<Item = &'a Seen<'a>>) -> Option<Estimate> {
+    let mut lengths = FineHistogram::default();
+    seen.for_each(|s| lengths.merge(s.lengths()));
+    median(&lengths)
+}
+
+fn median(times: &FineHistogram) -> Option<Estimate> {
+    let median = quantiles::quantile_by_rank(times.count(), 0.5, |rank| times.at(rank));
+    (median.n > 0).then_some(median)
 }
 
 #[cfg(test)]

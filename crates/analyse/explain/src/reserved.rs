@@ -19,15 +19,50 @@ const OFF: f64 = 0.15;
 /// Part of the distances that are multiples, at least.
 const REGULAR: f64 = 0.6;
 
-/// The gaps that are the kernel's; `None` if there are none. `gaps`: start and length in nanoseconds,
-/// in order of time; `watched`: the time in which they were seen.
-pub fn reserved_gaps(
+/// Gaps that are long enough to be the kernel's.
+#[derive(Clone, Debug)]
+pub struct Gaps {
     reserve: Reserve,
-    gaps: &[(u64, u64)],
-    watched: Nanos,
-) -> Option<ReservedGaps> {
-    let [least, most] = LENGTHS.map(|factor| (reserve.time.as_f64() * factor) as u64);
+    /// Start and length, nanoseconds, in order of time.
+    long: Vec<(u64, u64)>,
+}
+
+impl Gaps {
+    /// None yet.
+    pub const fn new(reserve: Reserve) -> Self {
+        Self {
+            reserve,
+            long: Vec::new(),
+        }
+    }
+
+    /// The shortest and longest length of the kernel's, nanoseconds.
+    fn lengths(&self) -> [u64; 2] {
+        LENGTHS.map(|factor| (self.reserve.time.as_f64() * factor) as u64)
+    }
+
+    /// Adds the next one in order of time; start and length in nanoseconds.
+    pub fn add(&mut self, begin: u64, length: u64) {
+        if length >= self.lengths()[0] {
+            self.long.push((begin, length));
+        }
+    }
+
+    /// Takes off each what lasted so long in any case.
+    pub fn shorten(&mut self, by: Nanos) {
+        for (_, length) in &mut self.long {
+            *length = length.saturating_sub(by.get());
+        }
+    }
+}
+
+/// The gaps that are the kernel's; `None` if there are none. `watched`: the time in which they were
+/// seen.
+pub fn reserved_gaps(gaps: &Gaps, watched: Nanos) -> Option<ReservedGaps> {
+    let reserve = gaps.reserve;
+    let [least, most] = gaps.lengths();
     let alike = gaps
+        .long
         .iter()
         .filter(|(_, length)| (least..=most).contains(length));
     let (begins, lengths): (Vec<u64>, Vec<u64>) = alike.copied().unzip();
@@ -63,11 +98,11 @@ mod tests {
             period: Nanos::from_secs(1),
             by: ReservedBy::FairServer,
         };
-        let nanos: Vec<(u64, u64)> = gaps
-            .iter()
-            .map(|(begin, length)| (begin * 1_000_000, length * 1_000_000))
-            .collect();
-        let seen = reserved_gaps(reserve, &nanos, Nanos::from_secs(10))?;
+        let mut all = Gaps::new(reserve);
+        for (begin, length) in gaps {
+            all.add(begin * 1_000_000, length * 1_000_000);
+        }
+        let seen = reserved_gaps(&all, Nanos::from_secs(10))?;
         let distance = seen.distance.map(|d| d.get() / 1_000_000);
         Some((seen.count, (seen.share * 1e3).round(), distance))
     }

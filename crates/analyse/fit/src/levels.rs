@@ -2,8 +2,8 @@
 
 use crate::input::SourceEvents;
 use crate::line::Line;
-use idlewave_explain::NoiseOf;
-use idlewave_run::tables::{Quanta, RegionKind, Regions};
+use idlewave_explain::{NoiseOf, fixed_work};
+use idlewave_run::tables::{RegionKind, Regions};
 use idlewave_run::{RunError, RunReader, SourceKind};
 use idlewave_stats::levels::{Segment, segment};
 use idlewave_units::{Cpu, NodeId, Rank};
@@ -12,9 +12,6 @@ use std::collections::BTreeMap;
 /// Shares of the speed closer than this are one level.
 const DISTINCT: f64 = 0.1;
 
-/// Ends and durations of the quanta of a CPU, nanoseconds.
-type Series = (Vec<u64>, Vec<u64>);
-
 /// Levels of a run from its fixed work: quanta, or the ranks' computations in a phase; `None` if it
 /// has none. `place` gives node and CPU in the model.
 pub fn levels(
@@ -22,42 +19,27 @@ pub fn levels(
     of: NoiseOf,
     place: impl Fn(NodeId, Cpu) -> Option<(u32, u32)>,
 ) -> Result<Option<Vec<SourceEvents>>, RunError> {
-    let series = match of {
+    let watched = match of {
         NoiseOf::Machine => of_quanta(run, place)?,
         NoiseOf::Phase(phase) => of_ranks(run, phase, place)?,
     };
-    if series.is_empty() {
-        return Ok(None);
-    }
-    // Node, CPU, stays.
-    let watched: Vec<((u32, u32), Vec<Segment>)> = series
-        .into_iter()
-        .map(|((_, place), (ends, durations))| {
-            (place, segment(&ends, &durations).segments().to_vec())
-        })
-        .filter(|(_, segments)| !segments.is_empty())
-        .collect();
-    Ok(Some(sources(&watched)))
+    Ok((!watched.is_empty()).then(|| sources(&watched)))
 }
 
-/// By phase and place.
-type AllSeries = BTreeMap<(u32, (u32, u32)), Series>;
+/// Node and CPU in the model, and the stays of a series there.
+type Stays = ((u32, u32), Vec<Segment>);
 
 fn of_quanta(
     run: &RunReader,
     place: impl Fn(NodeId, Cpu) -> Option<(u32, u32)>,
-) -> Result<AllSeries, RunError> {
+) -> Result<Vec<Stays>, RunError> {
     let manifest = run.manifest();
-    let mut series = AllSeries::new();
-    run.for_each::<Quanta>(|q| {
-        let node = manifest.measured_node(q.phase);
-        if let Some(place) = node.and_then(|node| place(node, q.cpu)) {
-            let (ends, durations) = series.entry((q.phase, place)).or_default();
-            ends.push(q.begin_ns.saturating_add(q.duration.get()));
-            durations.push(q.duration.get());
-        }
-    })?;
-    Ok(series)
+    let work = fixed_work(run)?.into_iter();
+    let stays = work.filter_map(|((phase, cpu), work)| {
+        let place = place(manifest.measured_node(phase)?, cpu)?;
+        Some((place, work.levels.segments().to_vec()))
+    });
+    Ok(stays.filter(|(_, stays)| !stays.is_empty()).collect())
 }
 
 /// Of ranks that share a CPU, only the first counts.
@@ -65,7 +47,7 @@ fn of_ranks(
     run: &RunReader,
     phase: u32,
     place: impl Fn(NodeId, Cpu) -> Option<(u32, u32)>,
-) -> Result<AllSeries, RunError> {
+) -> Result<Vec<Stays>, RunError> {
     let mut places: BTreeMap<(u32, u32), Rank> = BTreeMap::new();
     for sheet in run.manifest().ranks.iter().rev() {
         if let Some(place) = sheet.cpu.and_then(|cpu| place(sheet.node, cpu)) {
@@ -73,20 +55,24 @@ fn of_ranks(
         }
     }
     let of_rank: BTreeMap<Rank, (u32, u32)> = places.into_iter().map(|(p, r)| (r, p)).collect();
-    let mut series = AllSeries::new();
+    // Ends and durations, nanoseconds.
+    let mut series: BTreeMap<(u32, u32), (Vec<u64>, Vec<u64>)> = BTreeMap::new();
     run.for_each::<Regions>(|region| {
         let compute = region.phase == phase && region.kind == RegionKind::Compute;
         if let (true, Some(&place)) = (compute, of_rank.get(&region.rank)) {
-            let (ends, durations) = series.entry((phase, place)).or_default();
+            let (ends, durations) = series.entry(place).or_default();
             ends.push(region.end_ns);
             durations.push(region.end_ns.saturating_sub(region.begin_ns));
         }
     })?;
-    Ok(series)
+    let stays = series
+        .into_iter()
+        .map(|(place, (ends, durations))| (place, segment(&ends, &durations).segments().to_vec()));
+    Ok(stays.collect())
 }
 
 /// One source for each distinct share of the speed.
-fn sources(watched: &[((u32, u32), Vec<Segment>)]) -> Vec<SourceEvents> {
+fn sources(watched: &[Stays]) -> Vec<SourceEvents> {
     // Share of the speed, line, start, length.
     let mut stays: Vec<(f64, usize, u64, u64)> = Vec::new();
     for (line, (_, segments)) in watched.iter().enumerate() {

@@ -1,12 +1,10 @@
 //! How much a measurement writes: announced before the measurement, and limited.
 
 use crate::plan::{Part, Plan};
-use idlewave_session::ITERATION_BYTES;
+use idlewave_session::{ITERATION_BYTES, QUANTUM_BYTES};
 use idlewave_units::{Bytes, Nanos};
 use idlewave_workloads::speed::Speed;
 
-/// Bytes in the table for one fixed work quantum.
-const QUANTUM: u64 = 9;
 /// Bytes in the table for one fixed time quantum.
 const TIMED_QUANTUM: u64 = 11;
 /// Bytes of kernel trace and its tables for one second of a busy CPU: some 1,000 to 2,000 events.
@@ -33,7 +31,7 @@ impl Size {
                 // Detours are few.
                 Part::Detours | Part::Rest => 0,
                 Part::FixedWork { quantum, .. } => {
-                    fit(quantum.work.time(speed)) * piece.cpus.len() as u64 * QUANTUM
+                    fit(quantum.work.time(speed)) * piece.cpus.len() as u64 * QUANTUM_BYTES
                 }
                 Part::FixedTime { every, .. } => {
                     fit(every) * piece.cpus.len() as u64 * TIMED_QUANTUM

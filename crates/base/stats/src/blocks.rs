@@ -32,34 +32,132 @@ pub struct BlockMean {
 /// are fewer values).
 pub fn mean(values: &[f64], blocks: usize) -> BlockMean {
     let n = values.len();
+    let blocks = blocks.min(n);
+    let edge = |i: usize| (i as u128 * n as u128 / blocks as u128) as usize;
+    let sums: Vec<Sum> = (0..blocks)
+        .map(|i| {
+            let block = &values[edge(i)..edge(i + 1)];
+            Sum {
+                count: block.len() as u64,
+                sum: block.iter().sum(),
+            }
+        })
+        .collect();
+    of_sums(&sums)
+}
+
+/// Number and sum of the values of a block.
+struct Sum {
+    count: u64,
+    sum: f64,
+}
+
+fn of_sums(blocks: &[Sum]) -> BlockMean {
+    let n = blocks.iter().map(|b| b.count).sum::<u64>();
     if n == 0 {
         return BlockMean {
             mean: 0.0,
             half_width: 0.0,
         };
     }
-    let mean = values.iter().sum::<f64>() / n as f64;
-    let blocks = blocks.min(n);
-    if blocks < 2 {
+    let mean = blocks.iter().map(|b| b.sum).sum::<f64>() / n as f64;
+    if blocks.len() < 2 {
         return BlockMean {
             mean,
             half_width: mean.abs(),
         };
     }
-    let edge = |i: usize| (i as u128 * n as u128 / blocks as u128) as usize;
-    let squares: f64 = (0..blocks)
-        .map(|i| {
-            let block = &values[edge(i)..edge(i + 1)];
-            let weight = block.len() as f64 * blocks as f64 / n as f64;
-            let off = block.iter().sum::<f64>() / block.len() as f64 - mean;
+    let of = blocks.len() as f64;
+    let squares: f64 = blocks
+        .iter()
+        .map(|block| {
+            let weight = block.count as f64 * of / n as f64;
+            let off = block.sum / block.count as f64 - mean;
             weight * off * off
         })
         .sum();
-    let degrees = (blocks - 1) as f64;
-    let standard_error = (squares / degrees / blocks as f64).sqrt();
+    let degrees = of - 1.0;
+    let standard_error = (squares / degrees / of).sqrt();
     BlockMean {
         mean,
         half_width: student_quantile(0.975, degrees) * standard_error,
+    }
+}
+
+/// Pieces of a series that are held at most.
+const PIECES: usize = 4_096;
+
+/// Sums over successive pieces of a series, in one pass and bounded memory. All pieces but the last
+/// have the same number of values, which doubles when there are too many of them.
+///
+/// Blocks are made of whole pieces: of up to 4,096 values they are those of [`mean`], of more, their
+/// sizes differ by 1 % at most.
+#[derive(Clone, Debug)]
+pub struct Sums {
+    /// Values of a whole piece.
+    size: u64,
+    whole: Vec<u64>,
+    open: u64,
+    /// Values in the open piece.
+    count: u64,
+}
+
+impl Default for Sums {
+    fn default() -> Self {
+        Self {
+            size: 1,
+            whole: Vec::new(),
+            open: 0,
+            count: 0,
+        }
+    }
+}
+
+impl Sums {
+    /// Adds the next value. Sums saturate.
+    #[inline]
+    pub fn push(&mut self, value: u64) {
+        self.open = self.open.saturating_add(value);
+        self.count += 1;
+        if self.count == self.size {
+            self.close();
+        }
+    }
+
+    fn close(&mut self) {
+        self.whole.push(self.open);
+        (self.open, self.count) = (0, 0);
+        if self.whole.len() == PIECES {
+            let pairs = self.whole.chunks(2);
+            self.whole = pairs.map(|p| p[0].saturating_add(p[1])).collect();
+            self.size *= 2;
+        }
+    }
+
+    /// Number of values.
+    pub fn count(&self) -> u64 {
+        self.whole.len() as u64 * self.size + self.count
+    }
+
+    /// Mean of all values with a 95 % interval over `blocks` blocks (fewer if there are fewer
+    /// values).
+    pub fn mean(&self, blocks: usize) -> BlockMean {
+        let pieces = self.whole.len() + usize::from(self.count > 0);
+        let blocks = blocks.min(pieces);
+        let edge = |i: usize| i * pieces / blocks;
+        let piece = |i: usize| self.whole.get(i).copied().unwrap_or(self.open);
+        let sums: Vec<Sum> = (0..blocks)
+            .map(|i| {
+                let of = edge(i)..edge(i + 1);
+                let open = of.end > self.whole.len();
+                let whole = of.len() as u64 - u64::from(open);
+                Sum {
+                    count: whole * self.size + u64::from(open) * self.count,
+                    sum: of.map(|i| piece(i) as f64).sum(),
+                }
+            })
+            .collect();
+        of_sums(&sums)
     }
 }
 
@@ -107,6 +205,34 @@ mod tests {
             })
             .count();
         assert!((366..=394).contains(&held), "{held} of 400");
+    }
+
+    #[test]
+    fn one_pass_gives_the_same_mean_and_with_few_values_the_same_interval() {
+        let mut random = Random::new(3);
+        for (n, apart) in [
+            (1, 0.0),
+            (19, 0.0),
+            (4_095, 0.0),
+            (4_097, 0.1),
+            (100_001, 0.1),
+        ] {
+            let values: Vec<u64> = (0..n).map(|_| 20_000 + random.bits() % 977).collect();
+            let mut sums = Sums::default();
+            values.iter().for_each(|v| sums.push(*v));
+            let (got, whole) = (sums.mean(BLOCKS), values.iter().map(|v| *v as f64));
+            let want = mean(&whole.collect::<Vec<_>>(), BLOCKS);
+            assert_eq!(sums.count(), n);
+            assert!(
+                (got.mean / want.mean - 1.0).abs() < 1e-12,
+                "{n}: {got:?} {want:?}"
+            );
+            let off = (got.half_width - want.half_width).abs();
+            assert!(
+                off <= apart * want.half_width + 1e-6,
+                "{n}: {got:?} {want:?}"
+            );
+        }
     }
 
     proptest! {

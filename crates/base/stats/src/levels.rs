@@ -6,8 +6,12 @@
 //! each, which detours do not move. The logarithms of the medians, cleared of lone outliers by a
 //! running median of three, are segmented by PELT with penalty 3 ln(n) sigma^2, sigma from the
 //! median absolute difference of successive windows. Segments whose medians are less than 3 % apart
-//! are one level. A level's duration is the median of all its quanta; a switch is placed at the
-//! quantum that best divides the two levels.
+//! are one level. A level's duration is the median of the quartiles of its windows, each counted as often
+//! as its window has quanta; a switch is placed at the quantum that best divides the two levels, at
+//! most half a stay and 4,096 quanta away from the window's edge.
+//!
+//! A series is read once for its windows, whose number is bounded, and once more if it has switches
+//! to place ([`Stays`]), so that its length costs no memory.
 //!
 //! Assumptions: a level holds for more than two windows; faster switching is seen as one level at
 //! the more frequent speed. Bias: if most quanta are disturbed, the median lies above the
@@ -17,6 +21,7 @@
 
 use crate::change_points::change_points;
 use crate::windows::{Window, median, windows};
+use std::ops::Range;
 
 /// Levels closer than this are one.
 const DISTINCT: f64 = 0.03;
@@ -88,36 +93,116 @@ impl Levels {
 ///
 /// If the slices differ in length, the excess of the longer one is ignored.
 pub fn segment(ends: &[u64], durations: &[u64]) -> Levels {
-    let windows = windows(ends, durations);
-    let mut stays = stays(&windows, durations);
-    let levels = group(&mut stays);
-    join(&mut stays);
-    for i in 1..stays.len() {
-        let (low, high) = (stays[i - 1].first, stays[i].after);
-        let switch = divide(
-            durations,
-            low,
-            stays[i].first,
-            high,
-            stays[i - 1].typical,
-            stays[i].typical,
-        );
-        stays[i - 1].after = switch;
-        stays[i].first = switch;
+    let mut stays = Stays::of(&windows(ends, durations));
+    for (end, duration) in ends.iter().zip(durations) {
+        stays.push(*end, *duration);
     }
-    describe(&stays, levels, ends, durations)
+    stays.finish()
+}
+
+/// The levels of a series with their stays, from its windows; a second pass over the series places
+/// the switches to the quantum.
+#[derive(Clone, Debug)]
+pub struct Stays {
+    stays: Vec<Stay>,
+    /// Duration of the quantum on each level, nanoseconds.
+    levels: Vec<u64>,
+    /// Between the stays.
+    switches: Vec<Switch>,
+    /// Durations so far, and the end of the last.
+    seen: usize,
+    last: u64,
+    /// Number of the switch that is being placed.
+    current: usize,
 }
 
 /// Successive quanta `first..after` on level number `level`.
+#[derive(Clone, Debug)]
 struct Stay {
     first: usize,
     after: usize,
+    begin: u64,
+    end: u64,
     level: usize,
     /// Median of its windows' medians, nanoseconds.
     typical: u64,
 }
 
-fn stays(windows: &[Window], durations: &[u64]) -> Vec<Stay> {
+impl Stays {
+    /// The stays of a series with these windows.
+    pub fn of(windows: &[Window]) -> Self {
+        let mut stays = stays(windows);
+        let levels = group(&mut stays);
+        join(&mut stays);
+        let duration = |level: usize| {
+            let of = stays.iter().filter(|s| s.level == level);
+            pooled_median(of.flat_map(|s| within(windows, s.first..s.after)))
+        };
+        Self {
+            levels: (0..levels).map(duration).collect(),
+            switches: stays
+                .windows(2)
+                .map(|s| Switch::between(&s[0], &s[1]))
+                .collect(),
+            stays,
+            seen: 0,
+            last: 0,
+            current: 0,
+        }
+    }
+
+    /// Whether there are switches to place.
+    pub fn has_switches(&self) -> bool {
+        !self.switches.is_empty()
+    }
+
+    /// Shows the next duration of the series once more, with the time at which it ended.
+    #[inline]
+    pub fn push(&mut self, end: u64, duration: u64) {
+        if let Some(switch) = self.switches.get_mut(self.current)
+            && self.seen >= switch.range.start
+        {
+            switch.see(self.seen, self.last, end, duration);
+            if self.seen + 1 >= switch.range.end {
+                self.current += 1;
+            }
+        }
+        self.seen += 1;
+        self.last = end;
+    }
+
+    /// The levels; without a second pass, switches are at the edges of windows.
+    pub fn finish(mut self) -> Levels {
+        for (i, switch) in self.switches.iter().enumerate() {
+            self.stays[i].end = switch.best().end;
+        }
+        describe(&self.stays, &self.levels)
+    }
+}
+
+/// The windows of these quanta.
+fn within(windows: &[Window], quanta: Range<usize>) -> impl Iterator<Item = &Window> {
+    let from = windows.partition_point(|w| w.first < quanta.start);
+    let to = windows.partition_point(|w| w.first < quanta.end);
+    windows[from..to.max(from)].iter()
+}
+
+/// Upper median of the windows' quartiles, each counted as often as its window has quanta: the
+/// median of all quanta, except for what lies between the quartiles; 0 without any.
+fn pooled_median<'a>(windows: impl Iterator<Item = &'a Window>) -> u64 {
+    let of = |w: &Window| w.quartiles.map(|quartile| (quartile, w.after - w.first));
+    let mut pooled: Vec<(u64, usize)> = windows.flat_map(of).collect();
+    pooled.sort_unstable();
+    let half = pooled.iter().map(|p| p.1).sum::<usize>() / 2;
+    let mut below = 0;
+    let reached = pooled.iter().find(|p| {
+        below += p.1;
+        below > half
+    });
+    reached.map_or(0, |p| p.0)
+}
+
+fn stays(windows: &[Window]) -> Vec<Stay> {
     let logs: Vec<f64> = windows.iter().map(|w| (w.median as f64).ln()).collect();
     let calm = running_median(&logs);
     let sigma = scatter(&logs).max(SIGMA_AT_LEAST);
@@ -125,18 +210,19 @@ fn stays(windows: &[Window], durations: &[u64]) -> Vec<Stay> {
     let mut edges = vec![0];
     edges.extend(change_points(&calm, penalty, SHORTEST));
     edges.push(windows.len());
-    let mut buffer = Vec::new();
     edges
         .windows(2)
         .filter(|e| e[0] < e[1])
         .map(|e| {
             let part = &windows[e[0]..e[1]];
-            let (first, after) = (part[0].first, part[part.len() - 1].after);
+            let (first, last) = (part[0], part[part.len() - 1]);
             Stay {
-                first,
-                after,
+                first: first.first,
+                after: last.after,
+                begin: first.begin,
+                end: last.end,
                 level: 0,
-                typical: median(&durations[first..after], &mut buffer).max(1),
+                typical: pooled_median(part.iter()).max(1),
             }
         })
         .collect()
@@ -213,6 +299,7 @@ fn join(stays: &mut Vec<Stay>) {
         let same = next.level == stay.level;
         if same {
             stay.after = next.after;
+            stay.end = next.end;
         }
         same
     });
@@ -222,97 +309,134 @@ fn join(stays: &mut Vec<Stay>) {
 /// quanta.
 const LOOK_AROUND: usize = 4096;
 
-/// Index in `low..high` of the first quantum of the later level, so that the fewest quanta are on
-/// the wrong side of the geometric mean of the levels; `guess` if it divides equally well.
-fn divide(
-    durations: &[u64],
-    low: usize,
+/// Where one stay ends and the next begins: the fewest quanta are on the wrong side of the geometric
+/// mean of their levels.
+#[derive(Clone, Debug)]
+struct Switch {
+    /// The quanta that are looked at.
+    range: Range<usize>,
+    /// First quantum of the later stay, by the windows.
     guess: usize,
-    high: usize,
-    before: u64,
-    after: u64,
-) -> usize {
-    let low = (low + 1).max(guess.saturating_sub(LOOK_AROUND));
-    let high = (high - 1).min(guess + LOOK_AROUND);
-    let limit = (before as f64 * after as f64).sqrt() as u64;
-    // Longer ones are detours and tell nothing about the level.
-    let detour = before.max(after).saturating_mul(2);
-    // For a quantum that moves from the later to the earlier side: +1 if it looks like the later
-    // level.
-    let cost = |d: u64| match d {
-        d if d > detour => 0,
-        d if (d > limit) == (after > before) => 1_i64,
-        _ => -1,
-    };
-    let mut best = (0, guess);
-    let mut sum = 0;
-    for (i, &d) in (guess..high).zip(&durations[guess..high]) {
-        sum += cost(d);
-        if sum < best.0 {
-            best = (sum, i + 1);
-        }
-    }
-    sum = 0;
-    for (i, &d) in (low..guess).zip(&durations[low..guess]).rev() {
-        sum -= cost(d);
-        if sum < best.0 {
-            best = (sum, i);
-        }
-    }
-    best.1
+    limit: u64,
+    /// Longer ones are detours and tell nothing about the level.
+    detour: u64,
+    rises: bool,
+    /// Of the quanta so far, those that look like the later level less those that look like the
+    /// earlier one.
+    cost: i64,
+    before: Option<Place>,
+    at: Place,
+    after: Option<Place>,
 }
 
-fn describe(stays: &[Stay], levels: usize, ends: &[u64], durations: &[u64]) -> Levels {
-    let mut quanta = Vec::new();
-    let mut buffer = Vec::new();
-    let medians: Vec<u64> = (0..levels)
-        .map(|level| {
-            quanta.clear();
-            for stay in stays.iter().filter(|s| s.level == level) {
-                quanta.extend_from_slice(&durations[stay.first..stay.after]);
+/// A place for a switch.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    cost: i64,
+    /// End of the quantum before it.
+    end: u64,
+}
+
+impl Switch {
+    fn between(earlier: &Stay, later: &Stay) -> Self {
+        let middle = |s: &Stay| s.first + (s.after - s.first) / 2;
+        let guess = later.first;
+        let low = (middle(earlier) + 1).max(guess.saturating_sub(LOOK_AROUND));
+        let high = middle(later).min(guess + LOOK_AROUND);
+        let (before, after) = (earlier.typical, later.typical);
+        Self {
+            range: low.min(guess)..high.max(guess),
+            guess,
+            limit: (before as f64 * after as f64).sqrt() as u64,
+            detour: before.max(after).saturating_mul(2),
+            rises: after > before,
+            cost: 0,
+            before: None,
+            at: Place {
+                cost: 0,
+                end: earlier.end,
+            },
+            after: None,
+        }
+    }
+
+    /// Looks at quantum `index`, before which another ended at `last`.
+    fn see(&mut self, index: usize, last: u64, end: u64, duration: u64) {
+        if index == self.range.start {
+            self.offer(index, last);
+        }
+        if duration <= self.detour {
+            self.cost += match (duration > self.limit) == self.rises {
+                true => 1,
+                false => -1,
+            };
+        }
+        self.offer(index + 1, end);
+    }
+
+    /// A switch before quantum `index` would have the cost so far. Of equally good places, the one
+    /// nearest to the guess is taken.
+    fn offer(&mut self, index: usize, end: u64) {
+        let place = Place {
+            cost: self.cost,
+            end,
+        };
+        match index.cmp(&self.guess) {
+            std::cmp::Ordering::Less => {
+                self.before = self.before.filter(|b| b.cost < place.cost).or(Some(place));
             }
-            median(&quanta, &mut buffer)
-        })
-        .collect();
-    let mut segments: Vec<Segment> = Vec::with_capacity(stays.len());
-    for stay in stays {
-        let begin = segments.last().map_or(
-            ends[stay.first].saturating_sub(durations[stay.first]),
-            |s| s.end,
-        );
-        segments.push(Segment {
-            begin,
-            end: ends[stay.after - 1],
-            duration: medians[stay.level],
-        });
+            std::cmp::Ordering::Equal => self.at = place,
+            std::cmp::Ordering::Greater => {
+                self.after = self.after.filter(|a| a.cost <= place.cost).or(Some(place));
+            }
+        }
+    }
+
+    fn best(&self) -> Place {
+        let mut best = self.at;
+        for other in [self.after, self.before].into_iter().flatten() {
+            if other.cost < best.cost {
+                best = other;
+            }
+        }
+        best
+    }
+}
+
+fn describe(stays: &[Stay], durations: &[u64]) -> Levels {
+    let segment = |stay: &Stay| Segment {
+        begin: stay.begin,
+        end: stay.end,
+        duration: durations[stay.level],
+    };
+    let mut segments: Vec<Segment> = stays.iter().map(segment).collect();
+    // They touch, whatever lies between two quanta.
+    for i in 1..segments.len() {
+        segments[i].begin = segments[i - 1].end;
     }
     let length = |s: &Segment| s.end.saturating_sub(s.begin);
     let total: u64 = segments.iter().map(length).sum();
-    let mut found: Vec<Level> = (0..levels)
-        .map(|level| {
-            let lengths: Vec<u64> = stays
-                .iter()
-                .zip(&segments)
-                .filter(|(stay, _)| stay.level == level)
-                .map(|(_, s)| length(s))
-                .collect();
-            Level {
-                duration: medians[level],
-                share: if total == 0 {
-                    1.0
-                } else {
-                    lengths.iter().sum::<u64>() as f64 / total as f64
-                },
-                dwell: median(&lengths, &mut buffer),
-                stays: lengths.len() as u64,
-            }
-        })
-        .collect();
-    found.sort_by_key(|l| l.duration);
-    Levels {
-        levels: found,
-        segments,
-    }
+    let mut buffer = Vec::new();
+    let level = |(level, &duration): (usize, &u64)| {
+        let of = stays
+            .iter()
+            .zip(&segments)
+            .filter(|(s, _)| s.level == level);
+        let lengths: Vec<u64> = of.map(|(_, s)| length(s)).collect();
+        Level {
+            duration,
+            share: if total == 0 {
+                1.0
+            } else {
+                lengths.iter().sum::<u64>() as f64 / total as f64
+            },
+            dwell: median(&lengths, &mut buffer),
+            stays: lengths.len() as u64,
+        }
+    };
+    let mut levels: Vec<Level> = durations.iter().enumerate().map(level).collect();
+    levels.sort_by_key(|l| l.duration);
+    Levels { levels, segments }
 }
 
 #[cfg(test)]

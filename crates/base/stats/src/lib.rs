@@ -26,12 +26,13 @@ pub mod quantiles;
 pub mod random;
 pub mod rates;
 pub mod resampling;
+pub mod series;
 pub mod special;
 pub mod step_times;
 pub mod two_samples;
 pub mod warm_up;
+pub mod windows;
 
 mod change_points;
 #[cfg(test)]
 mod testing;
-mod windows;

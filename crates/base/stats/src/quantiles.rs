@@ -46,18 +46,24 @@ pub fn quantile(values: &[u64], q: f64) -> Estimate {
 
 /// Like [`quantile`], for values in rising order.
 pub fn quantile_of_sorted(sorted: &[u64], q: f64) -> Estimate {
-    of_sorted(sorted.len(), |i| sorted[i] as f64, q)
+    quantile_by_rank(sorted.len() as u64, q, |rank| sorted[rank as usize])
+}
+
+/// Like [`quantile`], for `n` values of which `at` gives the one that so many others precede in
+/// rising order.
+pub fn quantile_by_rank(n: u64, q: f64, at: impl Fn(u64) -> u64) -> Estimate {
+    of_sorted(n, |rank| at(rank) as f64, q)
 }
 
 /// Like [`median`], for numbers that are not whole.
 pub fn median_of_floats(values: &[f64]) -> Estimate {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    of_sorted(sorted.len(), |i| sorted[i], 0.5)
+    of_sorted(sorted.len() as u64, |rank| sorted[rank as usize], 0.5)
 }
 
-/// Quantile `q` of `n` values, of which `at` gives the i-th smallest, counted from 0.
-fn of_sorted(n: usize, at: impl Fn(usize) -> f64, q: f64) -> Estimate {
+/// Quantile `q` of `n` values, of which `at` gives the one that so many others precede.
+fn of_sorted(n: u64, at: impl Fn(u64) -> f64, q: f64) -> Estimate {
     let q = q.clamp(0.0, 1.0);
     let name = if q == 0.5 {
         "median".to_owned()
@@ -78,19 +84,19 @@ fn of_sorted(n: usize, at: impl Fn(usize) -> f64, q: f64) -> Estimate {
         low,
         high,
         coverage,
-    } = ranks(n as u64, q);
+    } = ranks(n, q);
     let method = if coverage >= 0.95 {
         format!("{name}, order statistics, 95 %")
     } else {
         format!("{name}, order statistics, {:.1} %", 100.0 * coverage)
     };
     let position = q * (n - 1) as f64;
-    let (below, above) = (at(position.floor() as usize), at(position.ceil() as usize));
+    let (below, above) = (at(position.floor() as u64), at(position.ceil() as u64));
     Estimate {
         value: below + (above - below) * position.fract(),
-        low: at(low as usize - 1),
-        high: at(high as usize - 1),
-        n: n as u64,
+        low: at(low - 1),
+        high: at(high - 1),
+        n,
         method,
     }
 }

@@ -45,7 +45,11 @@ pub struct WarmUp {
 /// A series of less than 20 windows (100 ms) is too short to have settled: `settled_after` is
 /// `None`, `ratio` 1. If the series never settled, `ratio` compares its halves.
 pub fn verdict(ends: &[u64], durations: &[u64]) -> WarmUp {
-    let windows = windows(ends, durations);
+    verdict_of(&windows(ends, durations))
+}
+
+/// The same from the windows of the series.
+pub fn verdict_of(windows: &[Window]) -> WarmUp {
     if windows.len() < WINDOWS_NEEDED {
         return WarmUp {
             settled_after: None,
@@ -63,7 +67,7 @@ pub fn verdict(ends: &[u64], durations: &[u64]) -> WarmUp {
     let (low, high) = (at(0.05) / (1.0 + WIDER), at(0.95) * (1.0 + WIDER));
     let outside = |w: &Window| (w.median as f64) < low || w.median as f64 > high;
     let warm = if outside(&windows[0]) {
-        beginning(&windows, outside)
+        beginning(windows, outside)
     } else {
         0
     };
@@ -77,8 +81,8 @@ pub fn verdict(ends: &[u64], durations: &[u64]) -> WarmUp {
             ratio: 1.0,
         };
     }
-    let early = &durations[..windows[warm - 1].after];
-    let mean = early.iter().map(|&d| d as f64).sum::<f64>() / early.len() as f64;
+    let sum: f64 = windows[..warm].iter().map(|w| w.sum as f64).sum();
+    let mean = sum / windows[warm - 1].after as f64;
     let rest = if never {
         &windows[middle..]
     } else {
@@ -107,10 +111,8 @@ pub struct Start {
 }
 
 impl Start {
-    /// A start from its `durations` and the times at which they ended; `None` if it is too short for
-    /// a verdict (100 ms).
-    pub fn of(ends: &[u64], durations: &[u64]) -> Option<Self> {
-        let windows = windows(ends, durations);
+    /// A start from its windows; `None` if it is too short for a verdict (100 ms).
+    pub fn of(windows: &[Window]) -> Option<Self> {
         if windows.len() < WINDOWS_NEEDED {
             return None;
         }
@@ -118,7 +120,7 @@ impl Start {
         let late: Vec<u64> = late.map(|w| w.median).collect();
         Some(Self {
             early: windows[0].median as f64 / quantiles::median(&late).value,
-            settled_after: verdict(ends, durations).settled_after,
+            settled_after: verdict_of(windows).settled_after,
         })
     }
 }
@@ -258,7 +260,7 @@ mod tests {
                     let factor = if t < 1e-3 * ms { 1.0 + slower } else { 1.0 };
                     speed * factor * (1.0 + 0.02 * noise.normal())
                 });
-                Start::of(&ends, &durations).expect("long enough")
+                Start::of(&windows(&ends, &durations)).expect("long enough")
             })
             .collect();
         repeated(&starts).expect("enough starts")

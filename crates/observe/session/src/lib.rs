@@ -32,5 +32,5 @@ pub use program::{
     complete_ranks, enter_without_rings, forget_rings, gather_program, no_room, note_rings,
 };
 pub use progress::{Progress, Quiet, Stop};
-pub use recording::{Current, ITERATION_BYTES, Recording};
+pub use recording::{Current, ITERATION_BYTES, QUANTUM_BYTES, Recording};
 pub use salvage::{is_whole, open as open_run};

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 /// Bytes of the tables per iteration of a rank: two rows of `regions` of 13 bytes each
 /// (docs/design/0002-run-bundle.md).
 pub const ITERATION_BYTES: u64 = 26;
+/// Bytes of the table per fixed work quantum.
+pub const QUANTUM_BYTES: u64 = 9;
 
 /// The current phase.
 #[derive(Clone, Debug, Default)]
@@ -43,8 +45,8 @@ pub struct Recording<'a> {
     progress: &'a dyn Progress,
     /// The tracer's error; returned when the phase has ended.
     refused: Option<SessionError>,
-    /// Bytes of the spill so far.
-    spilled: u64,
+    /// Bytes of the tables that the records so far will make.
+    tables: u64,
     /// Recorded before the current part started.
     before: Bytes,
     /// Whether its size limit stopped it.
@@ -72,7 +74,7 @@ impl<'a> Recording<'a> {
             stop,
             progress,
             refused: None,
-            spilled: 0,
+            tables: 0,
             before: Bytes::new(0),
             cut: false,
         })
@@ -103,12 +105,9 @@ impl<'a> Recording<'a> {
 
     /// Disk space of everything recorded, as tables and kernel trace.
     fn size(&self) -> Bytes {
-        // Assume that all records are iterations, whose tables are the largest.
-        let iterations = self.spilled / (8 * RecordKind::Iteration.words() as u64);
-        let tables = iterations * ITERATION_BYTES;
         // The trace is kept, and its tables take a fifth of it.
         let trace = self.view.copied() / 5 * 6;
-        Bytes::new(tables + trace)
+        Bytes::new(self.tables + trace)
     }
 
     /// Whether the current part has used its share of the disk.
@@ -193,7 +192,12 @@ impl Sink for Recording<'_> {
     }
 
     fn records(&mut self, block: &Block, words: &[u64]) -> Result<(), RunError> {
-        self.spilled += size_of_val(words) as u64;
+        // Other tables take no more per word than those of iterations.
+        let each = match block.kind {
+            RecordKind::Quantum => QUANTUM_BYTES,
+            _ => ITERATION_BYTES,
+        };
+        self.tables += each * words.len() as u64 / RecordKind::Iteration.words() as u64;
         self.spill.write(block, words)
     }
 

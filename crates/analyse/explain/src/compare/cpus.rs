@@ -4,8 +4,7 @@ use super::blocks;
 use super::comparison::{Comparison, Explained};
 use super::row::{Quantity, Subject};
 use crate::ExplainError;
-use crate::cpu_noise::{Series, fixed_work};
-use idlewave_run::tables::Detours;
+use idlewave_run::tables::{self, Detours};
 use idlewave_run::{DetourLoop, PhaseKind, RunReader};
 use idlewave_units::{Cpu, CpuSet, Nanos, NodeId};
 use std::collections::BTreeMap;
@@ -205,9 +204,30 @@ impl Quanta {
     }
 }
 
+/// Quanta of one phase on one CPU, in order of time.
+#[derive(Default)]
+struct Series {
+    /// When each ended.
+    ends: Vec<u64>,
+    /// Nanoseconds.
+    durations: Vec<u64>,
+}
+
+/// The quanta of every phase and CPU.
+fn series(run: &RunReader) -> Result<BTreeMap<u32, BTreeMap<Cpu, Series>>, ExplainError> {
+    let mut found: BTreeMap<u32, BTreeMap<Cpu, Series>> = BTreeMap::new();
+    run.for_each::<tables::Quanta>(|q| {
+        let series = found.entry(q.phase).or_default().entry(q.cpu).or_default();
+        let end = q.begin_ns.saturating_add(q.duration.get());
+        series.ends.push(end);
+        series.durations.push(q.duration.get());
+    })?;
+    Ok(found)
+}
+
 /// The quanta of every CPU, of its last phase.
 fn quanta((run, findings): Explained<'_>) -> Result<BTreeMap<Place, Quanta>, ExplainError> {
-    let mut of_phases = fixed_work(run)?;
+    let mut of_phases = series(run)?;
     let mut all = BTreeMap::new();
     for (index, phase) in run.manifest().phases.iter().enumerate() {
         let PhaseKind::FixedWork {
