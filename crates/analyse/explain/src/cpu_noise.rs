@@ -74,10 +74,13 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
                         gaps.shorten(found.reference);
                         reserved_gaps(&gaps, work.span())
                     });
+                    // Before the first phase the CPU was idle.
+                    let first = noise.fixed_work.take().map(|earlier| earlier.warm_up);
                     noise.fixed_work = found.map(|found| FixedWorkFindings {
                         work_steps,
                         kernel,
                         array,
+                        warm_up: first.unwrap_or(found.warm_up),
                         ..found
                     });
                 }

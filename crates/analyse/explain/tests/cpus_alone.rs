@@ -1,7 +1,7 @@
 //! Who took the CPUs of a run that measured nothing but CPUs.
 
 use idlewave_explain::explain;
-use idlewave_run::findings::Findings;
+use idlewave_run::findings::{CpuNoise, Findings};
 use idlewave_run::tables::{
     Burst, Bursts, Detour, Detours, EndReason, Quanta, Quantum, Table, Task, TaskKind, Tasks,
 };
@@ -152,40 +152,52 @@ fn what_interrupts_fixed_work_has_a_name() {
     assert_eq!(unexplained.map(|s| s.stolen), Some(Nanos::ZERO));
 }
 
-/// Eight starts of 200 ms, the first 30 ms of each a fifth slower; of seven only one is.
+/// What starts of 200 ms show, of which these are a fifth slower in their first 30 ms.
+fn starts(all: u32, slow: std::ops::Range<u32>) -> CpuNoise {
+    let kind = PhaseKind::FixedWork {
+        node: NODE,
+        work_steps: 1,
+        kernel: WorkKernel::Fibonacci,
+        array: None,
+    };
+    let mut findings = run_of_all(vec![kind; all as usize], |out| {
+        let mut quanta = Quanta::default();
+        for phase in 0..all {
+            let (mut at, end) = (0, 200_000_000);
+            while at < end {
+                let slower = slow.contains(&phase) && at < 30_000_000;
+                let usual = 100_000 + at * 7_919 % 997;
+                let duration = if slower { usual * 6 / 5 } else { usual };
+                quanta.push(quantum(
+                    phase,
+                    CPU,
+                    BEGIN + u64::from(phase) * 1_000_000_000 + at,
+                    duration,
+                ));
+                at += duration;
+            }
+        }
+        out.write_table(&quanta).unwrap();
+    });
+    findings.cpus.remove(0)
+}
+
+/// The first of two phases was before anything had run.
+#[test]
+fn a_warm_up_is_looked_for_in_the_first_phase() {
+    let settled = |slow| {
+        let work = starts(2, slow).fixed_work.expect("work");
+        work.warm_up.settled_after.expect("settled")
+    };
+    let after = settled(0..1).get();
+    assert!((25_000_000..=35_000_000).contains(&after), "{after}");
+    assert_eq!(settled(1..2), Nanos::ZERO);
+}
+
+/// Eight starts, all with a warm-up or only one.
 #[test]
 fn a_warm_up_is_one_if_it_repeats() {
-    let found = |slow: std::ops::Range<u32>| {
-        let kinds = vec![
-            PhaseKind::FixedWork {
-                node: NODE,
-                work_steps: 1,
-                kernel: WorkKernel::Fibonacci,
-                array: None,
-            };
-            8
-        ];
-        let findings = run_of_all(kinds, |out| {
-            let mut quanta = Quanta::default();
-            for phase in 0..8 {
-                let (mut at, end) = (0, 200_000_000);
-                while at < end {
-                    let slower = slow.contains(&phase) && at < 30_000_000;
-                    let usual = 100_000 + at * 7_919 % 997;
-                    let duration = if slower { usual * 6 / 5 } else { usual };
-                    quanta.push(quantum(
-                        phase,
-                        CPU,
-                        BEGIN + u64::from(phase) * 1_000_000_000 + at,
-                        duration,
-                    ));
-                    at += duration;
-                }
-            }
-            out.write_table(&quanta).unwrap();
-        });
-        findings.cpus[0].starts.clone().expect("eight starts")
-    };
+    let found = |slow| starts(8, slow).starts.expect("eight starts");
     let all = found(0..8);
     assert!(
         all.is_warm_up() && (all.starts, all.settled) == (8, 8),

@@ -39,7 +39,10 @@ fn of_quanta(
         let place = place(manifest.measured_node(phase)?, cpu)?;
         Some((place, work.levels.segments().to_vec()))
     });
-    Ok(stays.filter(|(_, stays)| !stays.is_empty()).collect())
+    // Of several phases the last counts: the first may show a warm-up.
+    let last: BTreeMap<(u32, u32), Vec<Segment>> =
+        stays.filter(|(_, stays)| !stays.is_empty()).collect();
+    Ok(last.into_iter().collect())
 }
 
 /// Of ranks that share a CPU, only the first counts.

@@ -423,8 +423,8 @@ impl StudyOptions {
                 next,
             );
         }
-        // The shortest part of a study that iterates is 15 % of it.
-        let least = Nanos::from_nanos((work.get() * LEAST_ITERATIONS).saturating_mul(100) / 15);
+        // The shortest part of a study that iterates with all of the work is 28 % of it.
+        let least = Nanos::from_nanos((work.get() * LEAST_ITERATIONS).saturating_mul(100) / 28);
         if least > self.duration {
             let next = format!(
                 "give less work, or --duration {}s",

@@ -133,11 +133,14 @@ impl Plan {
             quantum: Work::Time(quantum).into(),
             runs: None,
         };
+        // A warm-up shows only before anything has run on the CPUs.
         let parts = vec![
-            on(&list, Part::Detours, share(25)),
-            on(&list, work, share(15).min(most_work)),
-            on(&list, lockstep(Coupling::Neighbours), share(30)),
-            on(&list, lockstep(Coupling::Barrier), share(30)),
+            on(&list, Part::Rest, share(4)),
+            on(&list, work, share(5).min(most_work)),
+            on(&list, Part::Detours, share(22)),
+            on(&list, work, share(13).min(most_work)),
+            on(&list, lockstep(Coupling::Neighbours), share(28)),
+            on(&list, lockstep(Coupling::Barrier), share(28)),
         ];
         Ok(Self {
             rank_cpus: (0..ranks).map(|rank| list[rank % list.len()]).collect(),
@@ -468,10 +471,10 @@ mod tests {
     #[test]
     fn a_node_of_many_cpus_records_no_more_than_memory_allows() {
         let plan = Plan::of(&StudyOptions::default(), &set("0-255")).expect("a plan");
-        let Part::Lockstep { max_iterations, .. } = plan.parts[2].part else {
+        let Part::Lockstep { max_iterations, .. } = plan.parts[4].part else {
             panic!("{:?}", plan.parts);
         };
         assert!(max_iterations * 256 <= MOST_RECORDS);
-        assert!(plan.parts[1].duration < Duration::from_secs(1));
+        assert!(plan.parts[3].duration < Duration::from_secs(1));
     }
 }

@@ -80,8 +80,8 @@ mod tests {
     #[test]
     fn a_study_of_one_cpu_and_minute_takes_what_its_steps_take() {
         let one = size("0", |o| o.duration = Nanos::from_secs(60));
-        // 36 s of steps of 20 us, 9 s of quanta of 20 us, 60 s of trace.
-        let expected = 1_800_000 * 26 + 450_000 * 9 + 60 * (128 << 10);
+        // 33.6 s of steps of 20 us, 10.8 s of quanta of 20 us, 60 s of trace.
+        let expected = 1_680_000 * 26 + 540_000 * 9 + 60 * (128 << 10);
         assert_eq!(one.cpu_minute.get(), expected);
         assert_eq!(one.all.get(), expected + (2 << 20));
     }
