@@ -452,3 +452,16 @@ fn a_load_sweep_measures_one_cpu_and_then_more() {
         assert!(point["work"]["value"].as_f64() > Some(0.0), "{point}");
     }
 }
+
+#[test]
+fn smt_is_measured_or_refused_with_what_to_do_instead() {
+    let ended = run(idlewave().args(["measure", "smt", "--duration", "100ms"]));
+    match ended.code {
+        Some(0) => assert!(ended.stdout.contains("FROM A = idle TO B = busy")),
+        _ => {
+            let [what, next] = ended.failed(3);
+            assert!(what.contains("measure this machine: "), "{what}");
+            assert!(!next.is_empty());
+        }
+    }
+}

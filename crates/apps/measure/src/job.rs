@@ -2,7 +2,7 @@
 
 use crate::load::LoadMeter;
 use crate::outcome::{Outcome, Results, Where};
-use crate::place::{CONTEXTS, attached, cpu_of, cpus_of, fabric_of};
+use crate::place::{CONTEXTS, allowed_of, attached, bound, cpu_of, fabric_of};
 use crate::ranks::Ranks;
 use crate::threads::{MOST_THREADS, OfRank, on_threads};
 use crate::{FabricChoice, MeasureError, MeasureOptions, What};
@@ -11,9 +11,7 @@ use idlewave_clock::{Calibration, Counter};
 use idlewave_fabric::mpi::MpiFabric;
 use idlewave_fabric::{Fabric, PointToPoint, Waiting};
 use idlewave_session::{Progress, SessionError, Stop, check_machine};
-use idlewave_sys::affinity;
 use idlewave_units::Cpu;
-use idlewave_workloads::pin;
 use std::path::Path;
 
 /// Measures; every process of an MPI job calls it. The outcome is on rank 0, `None` elsewhere.
@@ -27,7 +25,7 @@ pub fn measure(
 ) -> Result<Option<Outcome>, MeasureError> {
     options.check()?;
     check_machine()?;
-    let cpus = cpus_of(options)?;
+    let cpus: Vec<Cpu> = allowed_of(options)?.iter().collect();
     match fabric_of(options.fabric, "--fabric threads", &options.mpi)? {
         FabricChoice::Threads => over_threads(options, &cpus, stop, progress),
         FabricChoice::Mpi => {
@@ -114,14 +112,7 @@ fn with_cpu<T>(
         reason: "this process may use no CPU".to_owned(),
         next: "start it with at least one allowed CPU".to_owned(),
     })?;
-    let before = affinity::allowed();
-    pin(cpu)?;
-    let done = work(cpu);
-    if let Ok(before) = before {
-        // On failure the thread stays bound, which only makes later work slower.
-        let _ = affinity::bind(&before);
-    }
-    done
+    bound(&[cpu].into_iter().collect(), || work(cpu))
 }
 
 /// The work of every rank.

@@ -32,6 +32,7 @@ mod render_benchmark;
 mod render_md;
 mod render_numbers;
 mod series;
+pub mod smt;
 mod threads;
 mod ways;
 

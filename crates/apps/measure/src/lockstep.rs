@@ -45,7 +45,7 @@ pub struct LockstepOutcome {
 }
 
 /// The request of the options, for any number of ranks.
-struct Request {
+pub(crate) struct Request {
     coupling: Coupling,
     dims: u32,
     variants: Vec<ExchangeVariant>,
@@ -53,16 +53,17 @@ struct Request {
 }
 
 /// One lockstep run among those of a request.
-struct Turn {
+pub(crate) struct Turn {
     ranks: u32,
-    /// Index into the ways of the request.
-    way: usize,
-    round: usize,
+    /// Which of the ways that take turns.
+    pub way: usize,
+    /// Counted from 0.
+    pub round: usize,
     duration: Nanos,
 }
 
 impl Request {
-    fn of(what: &What) -> Option<Self> {
+    pub fn of(what: &What) -> Option<Self> {
         let &What::Lockstep {
             coupling,
             dims,
@@ -86,30 +87,7 @@ impl Request {
         })
     }
 
-    /// The runs, in order of time. Several ways take turns, forwards and backwards.
-    fn turns(&self, numbers: &[u32], duration: Nanos) -> Vec<Turn> {
-        let ways = self.variants.len();
-        let rounds = if ways == 1 { 1 } else { ROUNDS as usize };
-        let duration = Nanos::from_nanos(duration.get() / rounds as u64);
-        let mut turns = Vec::new();
-        for &ranks in numbers {
-            for round in 0..rounds {
-                turns.extend((0..ways).map(|turn| Turn {
-                    ranks,
-                    way: if round % 2 == 0 {
-                        turn
-                    } else {
-                        ways - 1 - turn
-                    },
-                    round,
-                    duration,
-                }));
-            }
-        }
-        turns
-    }
-
-    fn pattern(&self, ranks: u32, way: usize) -> Pattern {
+    pub fn pattern(&self, ranks: u32, way: usize) -> Pattern {
         let grid = Decomposition::balanced(ranks, self.dims);
         let exchange = self.coupling == Coupling::Neighbours;
         Pattern {
@@ -125,9 +103,32 @@ impl Request {
     }
 }
 
+/// The runs, in order of time. Several ways take turns, forwards and backwards; each has the whole
+/// `duration` in all its rounds together.
+pub(crate) fn turns(ways: usize, numbers: &[u32], duration: Nanos) -> Vec<Turn> {
+    let rounds = if ways == 1 { 1 } else { ROUNDS as usize };
+    let duration = Nanos::from_nanos(duration.get() / rounds as u64);
+    let mut turns = Vec::new();
+    for &ranks in numbers {
+        for round in 0..rounds {
+            turns.extend((0..ways).map(|turn| Turn {
+                ranks,
+                way: if round % 2 == 0 {
+                    turn
+                } else {
+                    ways - 1 - turn
+                },
+                round,
+                duration,
+            }));
+        }
+    }
+    turns
+}
+
 /// The number of Fibonacci steps that take `time` at the CPU's highest speed. Rank 0 determines it
 /// for all, so the work is the same everywhere.
-fn work_steps<F: Fabric>(
+pub(crate) fn work_steps<F: Fabric>(
     fabric: &mut F,
     calibration: &Calibration,
     time: Nanos,
@@ -140,7 +141,12 @@ fn work_steps<F: Fabric>(
 }
 
 /// What a rank does in its turn; `steps` of work take `options.work`.
-fn plan(options: &MeasureOptions, pattern: Pattern, steps: u64, turn: &Turn) -> RankPlan {
+pub(crate) fn plan(
+    options: &MeasureOptions,
+    pattern: Pattern,
+    steps: u64,
+    turn: &Turn,
+) -> RankPlan {
     let divisor = match options.scaling {
         Some(Scaling::Strong) => u64::from(turn.ranks),
         Some(Scaling::Weak) | None => 1,
@@ -222,7 +228,7 @@ pub fn measure<F: Fabric>(
     let ways = request.variants.len();
     let mut rounds: Vec<Vec<Option<SeriesFindings>>> = Vec::new();
     let mut failure: Option<MeasureError> = None;
-    for turn in request.turns(&numbers, options.duration) {
+    for turn in turns(ways, &numbers, options.duration) {
         let number = turn.ranks;
         let go_on = failure.is_none() && (series.is_empty() || !stop.is_requested());
         if !gather::agree(fabric, go_on)? {

@@ -8,7 +8,9 @@ use idlewave_fabric::netctx::{DeviceError, NetctxFabric};
 use idlewave_fabric::{Fabric, Nodes};
 use idlewave_mpi::{Launch, Search};
 use idlewave_session::SessionError;
+use idlewave_sys::affinity;
 use idlewave_units::{Cpu, CpuSet, NodeId};
+use idlewave_workloads::WorkloadError;
 
 /// Words of a CPU set that ranks exchange: 1,024 CPUs.
 const WORDS: usize = 16;
@@ -88,20 +90,40 @@ pub fn attached() -> Result<NetctxFabric, MeasureError> {
 ///
 /// # Errors
 /// Some of the chosen CPUs are not allowed.
-pub fn cpus_of(options: &MeasureOptions) -> Result<Vec<Cpu>, MeasureError> {
+pub fn allowed_of(options: &MeasureOptions) -> Result<CpuSet, MeasureError> {
     let allowed = allowed_cpus().map_err(SessionError::from)?;
     let Some(wanted) = &options.cpus else {
-        return Ok(allowed.iter().collect());
+        return Ok(allowed);
     };
     let missing: CpuSet = wanted.difference(&allowed);
     if missing.is_empty() {
-        return Ok(wanted.iter().collect());
+        return Ok(wanted.clone());
     }
     Err(MeasureError::option(
         format!("--cpus {wanted}"),
         format!("this process may not use CPU {missing}"),
         format!("choose from {allowed}"),
     ))
+}
+
+/// Binds the calling thread to these CPUs during `work`.
+///
+/// # Errors
+/// None of them exists and is allowed, or `work` fails.
+pub fn bound<T>(
+    cpus: &CpuSet,
+    work: impl FnOnce() -> Result<T, MeasureError>,
+) -> Result<T, MeasureError> {
+    let before = affinity::allowed();
+    if let (Err(source), Some(cpu)) = (affinity::bind(cpus), cpus.iter().next()) {
+        return Err(WorkloadError::Pin { cpu, source }.into());
+    }
+    let done = work();
+    if let Ok(before) = before {
+        // On failure the thread stays bound, which only makes later work slower.
+        let _ = affinity::bind(&before);
+    }
+    done
 }
 
 /// The CPU of the rank that is the `local`-th of its node: its own if the launcher bound it to one,

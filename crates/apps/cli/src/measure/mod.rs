@@ -2,6 +2,7 @@
 
 mod cpus;
 mod shared;
+mod smt;
 mod step;
 
 use crate::exit::Failure;
@@ -20,6 +21,7 @@ use idlewave_run::{Coupling, ExchangeVariant};
 use idlewave_session::Stop;
 use idlewave_units::Nanos;
 use shared::{OutputArgs, command, failure};
+use smt::SmtArgs;
 use std::path::PathBuf;
 use step::StepsArgs;
 
@@ -64,6 +66,9 @@ enum Measurement {
     WarmUp(WarmUpArgs),
     /// Detours, and how long the same work takes, with one busy CPU, two, and so on to all
     LoadSweep(LoadSweepArgs),
+    /// How much equal computations vary, and what the slowest cost, while the other hardware threads
+    /// of the cores are idle, free for the kernel, or busy
+    Smt(SmtArgs),
     /// How much a computation that every rank of a program repeats varies, and what waiting for the
     /// slowest costs: from its times in a file, or from a run; two are compared
     Step(StepsArgs),
@@ -388,6 +393,7 @@ pub fn run_measure(args: MeasureArgs, stop: &Stop) -> Result<(), Failure> {
         Measurement::Ftq(args) => args.run(stop),
         Measurement::WarmUp(args) => args.run(stop),
         Measurement::LoadSweep(args) => args.run(stop),
+        Measurement::Smt(args) => args.run(stop),
         Measurement::Step(args) => args.run(stop),
     }
 }
