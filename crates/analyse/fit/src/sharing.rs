@@ -7,7 +7,7 @@ use idlewave_stats::counts::{dispersion, in_windows};
 use idlewave_stats::exponential_fit::Tested;
 use idlewave_stats::line::{Joined, Line};
 use idlewave_stats::relation::{
-    FULL, LEVEL, Neighbours, SOME, TOGETHER, exclusion, merged, nodes, window,
+    FULL, LEVEL, Neighbours, TOGETHER, exclusion, merged, nodes, window,
 };
 use idlewave_stats::special::gamma_q;
 use idlewave_units::show::percent;
@@ -188,7 +188,7 @@ pub fn sharing(lines: &[Line], exclusive: bool) -> Shared {
             }
         }
     }
-    let why = match share > SOME && p < LEVEL {
+    let why = match share > 0.1 && p < LEVEL {
         true => format!(
             "{} of the events strike CPUs of a node together, which the model leaves out",
             percent(share)

@@ -10,8 +10,7 @@
 //! 3. If the node as a whole has a comb, and fewer of its teeth strike several CPUs than if these
 //!    were independent (p < 1 %), the CPUs are struck *one at a time*.
 //! 4. Combs with holes, at least half of their teeth struck, are as under 2.
-//! 5. Otherwise some coincide (more than a tenth beyond chance, p < 1 %), or the CPUs are
-//!    *independent*.
+//! 5. Otherwise some coincide beyond chance (p < 1 %), or the CPUs are *independent*.
 //!
 //! Evenness: of n phases at random on a circle, the smallest distance exceeds a share x of it with
 //! probability (1 - n x)^(n - 1).
@@ -34,8 +33,6 @@ use std::collections::BTreeMap;
 
 /// Share of events that must coincide beyond chance for the CPUs to be struck together.
 pub const TOGETHER: f64 = 0.8;
-/// Share above which some coincide.
-pub const SOME: f64 = 0.1;
 /// Probability below which a pattern is not due to chance.
 pub const LEVEL: f64 = 0.01;
 /// A comb with this share of its teeth struck counts as complete.
@@ -136,7 +133,7 @@ pub fn relation(lines: &[Line], periods: &[Option<Periodicity>]) -> Option<Relat
         };
         return found(pattern, p, behind());
     }
-    let pattern = match coincide > SOME && by_chance < LEVEL {
+    let pattern = match by_chance < LEVEL {
         true => Pattern::Partly,
         false => Pattern::Independent,
     };
