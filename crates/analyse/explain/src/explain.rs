@@ -81,7 +81,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     kernels.forget_records();
     let effective = table.effective();
     let mut woken = activations(run, &tasks, &table, &mut catalog)?;
-    let mut rows = table.finish(&mut catalog, &by_source, &mut woken);
+    let mut rows = table.finish(&mut catalog, &by_source, &watches, &mut woken);
     if manifest.is_of_cpus() {
         // Nobody waited, so nothing is known of what the noise would have delayed.
         for (_, row) in &mut rows {

@@ -5,9 +5,11 @@ use crate::catalog::{Catalog, LONG_CALLS, NOT_TRACED, SourceId};
 use crate::lockstep::Late;
 use crate::program::Delay;
 use crate::strikes::Strike;
+use crate::watch::Watch;
 use idlewave_run::SourceKind;
 use idlewave_run::findings::{Estimate, Periodicity, SourceFinding};
-use idlewave_stats::{periodicity, quantiles};
+use idlewave_stats::line::Line;
+use idlewave_stats::{periodicity, quantiles, relation};
 use idlewave_units::{Cpu, CpuSet, Nanos, NodeId};
 use std::collections::BTreeMap;
 
@@ -85,12 +87,13 @@ impl SourceTable {
     }
 
     /// The rows, most time lost by all ranks first; unexplained always has one. `strikes` are those
-    /// of the whole recording, for lengths and periods; `woken` has the times at which threads were
-    /// woken, in any order.
+    /// of the whole recording, for lengths and periods, and `watches` when they were looked for;
+    /// `woken` has the times at which threads were woken, in any order.
     pub fn finish(
         mut self,
         catalog: &mut Catalog,
         strikes: &BTreeMap<SourceId, Vec<Strike>>,
+        watches: &[Watch],
         woken: &mut BTreeMap<(SourceId, NodeId), Vec<u64>>,
     ) -> Vec<(SourceId, SourceFinding)> {
         let unexplained = catalog.class(SourceKind::Unexplained);
@@ -100,13 +103,15 @@ impl SourceTable {
             times.sort_unstable();
             by_node.entry(id).or_default().push(times);
         }
+        let watched = watched(watches);
         let mut rows: Vec<(SourceId, SourceFinding)> = self
             .sums
             .into_iter()
             .map(|(id, sums)| {
                 let events = activations(strikes.get(&id).map_or(&[][..], Vec::as_slice));
                 let woken = by_node.get(&id).map_or(&[][..], Vec::as_slice);
-                (id, finding(catalog, id, sums, &events, woken))
+                let lines = lines(&events, &watched);
+                (id, finding(catalog, id, sums, &events, &lines, woken))
             })
             .collect();
         rows.sort_by(|(_, a), (_, b)| {
@@ -124,9 +129,11 @@ fn finding(
     id: SourceId,
     sums: Sums,
     strikes: &[Strike],
+    lines: &[Line],
     woken: &[&[u64]],
 ) -> SourceFinding {
     let kind = catalog.kind(id);
+    let on_cpu = on_cpus(kind, lines);
     // Most of what is unexplained was stolen by nobody that any record shows.
     let compares = sums.stolen > 0 && kind != SourceKind::Unexplained;
     let over = |part: u64| compares.then(|| part as f64 / sums.stolen as f64);
@@ -149,7 +156,8 @@ fn finding(
         amplification: over(sums.lost),
         absorbed: over(sums.lateness).map(|share| (1.0 - share).max(0.0)),
         length: length(strikes),
-        period: period(kind, strikes, woken),
+        period: period(kind, strikes, &on_cpu, woken),
+        relation: relation::relation(lines, &on_cpu),
         cpus: sums.cpus,
         detail: detail(catalog, id),
     }
@@ -166,43 +174,91 @@ fn length(strikes: &[Strike]) -> Option<Estimate> {
     Some(quantiles::median(&lengths))
 }
 
-/// A thread recurs as one, wherever it runs, and at its wake-ups, whether or not it then strikes a
-/// rank. Interrupts and the per-CPU copies of kernel threads have a period on each CPU; the CPU
-/// with the clearest one represents all.
-fn period(kind: SourceKind, strikes: &[Strike], woken: &[&[u64]]) -> Option<Periodicity> {
-    if matches!(
+/// When each CPU was watched, in order and without overlap.
+fn watched(watches: &[Watch]) -> BTreeMap<(NodeId, Cpu), Vec<(u64, u64)>> {
+    let mut order: Vec<&Watch> = watches.iter().collect();
+    order.sort_by_key(|w| (w.begin, w.end));
+    let mut all: BTreeMap<(NodeId, Cpu), Vec<(u64, u64)>> = BTreeMap::new();
+    for w in order {
+        let spans = all.entry((w.node, w.cpu)).or_default();
+        match spans.last_mut() {
+            // Threads that share a CPU are watched at the same time.
+            Some(last) if w.begin <= last.1 => last.1 = last.1.max(w.end),
+            _ => spans.push((w.begin, w.end)),
+        }
+    }
+    all
+}
+
+/// Strikes, in order of time, by node and CPU.
+fn lines(strikes: &[Strike], watched: &BTreeMap<(NodeId, Cpu), Vec<(u64, u64)>>) -> Vec<Line> {
+    let mut by_cpu: BTreeMap<(NodeId, Cpu), Vec<(u64, u64)>> = BTreeMap::new();
+    for s in strikes {
+        let events = by_cpu.entry((s.node, s.cpu)).or_default();
+        events.push((s.begin, s.length));
+    }
+    let lines = by_cpu.into_iter();
+    lines
+        .map(|((node, cpu), events)| Line {
+            node: node.get(),
+            cpu: cpu.get(),
+            watched: watched.get(&(node, cpu)).cloned().unwrap_or_default(),
+            events,
+        })
+        .collect()
+}
+
+/// The strongest period on each CPU; none for classes whose strikes have no time of their own.
+fn on_cpus(kind: SourceKind, lines: &[Line]) -> Vec<Option<Periodicity>> {
+    let strongest = |line: &Line| periodicity::periods(&line.begins()).into_iter().next();
+    match has_times(kind) {
+        true => lines.iter().map(strongest).collect(),
+        false => Vec::new(),
+    }
+}
+
+fn has_times(kind: SourceKind) -> bool {
+    !matches!(
         kind,
         SourceKind::RunQueueWait
             | SourceKind::Unexplained
             | SourceKind::Tracing
             | SourceKind::SlowLevel
-    ) {
+    )
+}
+
+/// A thread recurs as one, wherever it runs, and at its wake-ups, whether or not it then strikes a
+/// rank. Interrupts and the per-CPU copies of kernel threads have a period on each CPU; the CPU
+/// with the clearest one represents all.
+fn period(
+    kind: SourceKind,
+    strikes: &[Strike],
+    on_cpu: &[Option<Periodicity>],
+    woken: &[&[u64]],
+) -> Option<Periodicity> {
+    if !has_times(kind) {
         return None;
     }
     // Periods on one node or CPU are independent of those on another.
+    let clearest =
+        |all: &mut dyn Iterator<Item = Periodicity>| all.max_by(|a, b| a.power.total_cmp(&b.power));
     let strongest = |all: &mut dyn Iterator<Item = &[u64]>| {
-        all.filter_map(|times| periodicity::periods(times).into_iter().next())
-            .max_by(|a, b| a.power.total_cmp(&b.power))
+        clearest(&mut all.filter_map(|times| periodicity::periods(times).into_iter().next()))
     };
-    let mut by_cpu: BTreeMap<(NodeId, Cpu), Vec<u64>> = BTreeMap::new();
-    let mut by_node: BTreeMap<NodeId, Vec<u64>> = BTreeMap::new();
-    for s in strikes {
-        by_cpu.entry((s.node, s.cpu)).or_default().push(s.begin);
-        by_node.entry(s.node).or_default().push(s.begin);
-    }
     let thread = recurs_as_woken(kind);
     if let Some(found) = strongest(&mut woken.iter().copied()).filter(|_| thread) {
         return Some(found);
     }
-    if thread || by_cpu.len() == 1 {
-        for times in by_node.values_mut() {
-            times.sort_unstable();
+    if thread {
+        let mut by_node: BTreeMap<NodeId, Vec<u64>> = BTreeMap::new();
+        for s in strikes {
+            by_node.entry(s.node).or_default().push(s.begin);
         }
         if let Some(found) = strongest(&mut by_node.values().map(Vec::as_slice)) {
             return Some(found);
         }
     }
-    strongest(&mut by_cpu.values().map(Vec::as_slice))
+    clearest(&mut on_cpu.iter().flatten().cloned())
 }
 
 /// Whether the source is one thread or several that recur as one, wherever they run.
@@ -272,7 +328,7 @@ mod tests {
             let sums = table.sums.entry(source).or_default();
             (sums.lateness, sums.lost) = (50, 200);
         }
-        let rows = table.finish(&mut catalog, &BTreeMap::new(), &mut BTreeMap::new());
+        let rows = table.finish(&mut catalog, &BTreeMap::new(), &[], &mut BTreeMap::new());
         let of = |id| &rows.iter().find(|(source, _)| *source == id).unwrap().1;
         let ratios = |f: &SourceFinding| (f.stolen.get(), f.amplification, f.absorbed);
         assert_eq!(ratios(of(daemon)), (100, Some(2.0), Some(0.5)));
@@ -296,7 +352,8 @@ mod tests {
             })
             .collect();
         let of = |kind, woken: &[&[u64]]| {
-            period(kind, &strikes, woken)
+            let on_cpu = on_cpus(kind, &lines(&strikes, &BTreeMap::new()));
+            period(kind, &strikes, &on_cpu, woken)
                 .expect("a period")
                 .period
                 .value

@@ -1,10 +1,10 @@
 //! The law of arrivals, chosen by evidence in the order periodic, Poisson, trace.
 
-use crate::line::Joined;
 use crate::periodic::Comb;
 use idlewave_noise::{Arrivals, GoodnessOfFit};
 use idlewave_stats::counts::{correlation_time, dispersion, in_windows};
 use idlewave_stats::exponential_fit::{Tested, exponential};
+use idlewave_stats::line::Joined;
 use idlewave_units::Nanos;
 use idlewave_units::show::percent;
 use idlewave_units::{counted, grouped};

@@ -2,7 +2,6 @@
 
 use crate::input::{Input, SourceEvents};
 use crate::levels::levels;
-use crate::line::Line;
 use crate::report::{Report, SourceReport};
 use crate::selfish::Selfish;
 use crate::source::{Setting, fit_source};
@@ -10,6 +9,7 @@ use crate::{FitError, Fitted};
 use idlewave_explain::{Crowd, ExplainError, Lane, NoiseEvents, NoiseOf, noise_events};
 use idlewave_noise::{ModelProblem, NoiseModel};
 use idlewave_run::{RunReader, SourceKind};
+use idlewave_stats::line::Line;
 use idlewave_units::{Cpu, NodeId};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! The input of a fit: events of sources, and the time for which they were watched.
 
-use crate::line::Line;
 use idlewave_run::SourceKind;
+use idlewave_stats::line::Line;
 
 /// Events of all sources with the time for which they were watched.
 #[derive(Clone, Debug, PartialEq)]

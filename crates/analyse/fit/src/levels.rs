@@ -1,11 +1,11 @@
 //! Speed levels: stretches below the fastest speed, as sources that leave part of the speed.
 
 use crate::input::SourceEvents;
-use crate::line::Line;
 use idlewave_explain::{NoiseOf, fixed_work};
 use idlewave_run::tables::{RegionKind, Regions};
 use idlewave_run::{RunError, RunReader, SourceKind};
 use idlewave_stats::levels::{Segment, segment};
+use idlewave_stats::line::Line;
 use idlewave_units::{Cpu, NodeId, Rank};
 use std::collections::BTreeMap;
 

@@ -11,7 +11,6 @@ mod fit;
 mod input;
 mod lengths;
 mod levels;
-mod line;
 mod periodic;
 mod report;
 mod selfish;
@@ -23,8 +22,8 @@ mod text;
 pub use error::FitError;
 pub use fit::{fit, fit_run, fit_selfish};
 pub use idlewave_explain::NoiseOf;
+pub use idlewave_stats::line::Line;
 pub use input::{Input, SourceEvents};
-pub use line::Line;
 pub use report::{Report, SourceReport};
 pub use selfish::{Selfish, SelfishError};
 

@@ -1,7 +1,7 @@
 //! Events on a comb: a period common to all lines, a phase for each, and the lateness of events.
 
-use crate::line::Line;
 use idlewave_stats::exponential_fit::{Tested, uniform};
+use idlewave_stats::line::Line;
 use idlewave_stats::periodicity;
 
 /// Fewer events on a line show no period.

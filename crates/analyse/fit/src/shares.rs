@@ -1,7 +1,7 @@
 //! Rate and share of a source, with intervals.
 
 use crate::arrivals::rounded;
-use crate::line::Joined;
+use idlewave_stats::line::Joined;
 use idlewave_stats::rates;
 use idlewave_stats::resampling::{Resampler, interval, widened};
 

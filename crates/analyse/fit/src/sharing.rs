@@ -1,13 +1,14 @@
 //! How a source strikes the CPUs of a node: all alike, at the same times, or one at a time.
 
 use crate::arrivals::test;
-use crate::line::{Line, watched_together, within};
 use crate::periodic::{Comb, comb};
 use idlewave_noise::GoodnessOfFit;
-use idlewave_stats::coincidences::Coincidences;
 use idlewave_stats::counts::{dispersion, in_windows};
-use idlewave_stats::distributions::binomial_cdf;
 use idlewave_stats::exponential_fit::Tested;
+use idlewave_stats::line::{Joined, Line};
+use idlewave_stats::relation::{
+    FULL, LEVEL, Neighbours, TOGETHER, exclusion, merged, nodes, window,
+};
 use idlewave_stats::special::gamma_q;
 use idlewave_units::show::percent;
 use std::collections::BTreeMap;
@@ -16,15 +17,6 @@ use std::collections::BTreeMap;
 const DIFFERENT: f64 = 1e-3;
 /// ... if their rates also differ by this factor.
 const FACTOR: f64 = 1.5;
-/// Share of events that must coincide beyond chance for the CPUs to be struck together.
-const TOGETHER: f64 = 0.8;
-/// Probability below which coincidences, or their absence, are not due to chance.
-const LEVEL: f64 = 0.01;
-/// Shortest and longest window of simultaneous events, nanoseconds: the time that an interrupt
-/// takes to reach a CPU, and a bound for sources with long strikes.
-const WINDOW: (u64, u64) = (1_000, 20_000);
-/// A comb with this share of its teeth struck counts as complete.
-const FULL: f64 = 0.9;
 /// Windows of time whose counts distinguish bursts from chance.
 const WINDOWS: usize = 20;
 
@@ -82,7 +74,7 @@ fn burstiness(lines: &[Line]) -> f64 {
         .iter()
         .filter(|l| l.events.len() >= WINDOWS)
         .filter_map(|l| {
-            let joined = crate::line::Joined::new(std::slice::from_ref(l));
+            let joined = Joined::new(std::slice::from_ref(l));
             let begins = joined.events.iter().map(|e| e[0]);
             Some(dispersion(&in_windows(begins, joined.time, WINDOWS))?.statistic)
         })
@@ -134,26 +126,6 @@ pub struct Shared {
     pub why: String,
 }
 
-/// The lines of each node with at least two CPUs.
-fn nodes(lines: &[Line]) -> Vec<Vec<&Line>> {
-    let mut by_node: BTreeMap<u32, Vec<&Line>> = BTreeMap::new();
-    for line in lines {
-        by_node.entry(line.node).or_default().push(line);
-    }
-    by_node.into_values().filter(|l| l.len() > 1).collect()
-}
-
-/// Window within which events of these lines count as simultaneous.
-fn window(lines: &[Line]) -> u64 {
-    let mut lengths: Vec<u64> = lines.iter().flat_map(|l| &l.events).map(|e| e.1).collect();
-    if lengths.is_empty() {
-        return WINDOW.0;
-    }
-    let middle = lengths.len() / 2;
-    let median = *lengths.select_nth_unstable(middle).1;
-    median.clamp(WINDOW.0, WINDOW.1)
-}
-
 /// The finding if nothing is shared, or nothing can be known because the CPUs' clocks differ.
 pub fn alone(lines: &[Line]) -> Shared {
     Shared {
@@ -167,41 +139,22 @@ pub fn alone(lines: &[Line]) -> Shared {
 /// Determines what the CPUs of a node share. `exclusive` allows "one at a time", which requires
 /// that all CPUs are struck alike.
 pub fn sharing(lines: &[Line], exclusive: bool) -> Shared {
-    let nodes = nodes(lines);
+    let nodes = nodes(lines.iter());
     if nodes.is_empty() || lines.iter().all(|l| l.events.is_empty()) {
         return alone(lines);
     }
-    let window = window(lines);
-    let mut seen = Coincidences::default();
-    let mut pairs = 0;
-    for lines in &nodes {
-        for pair in lines.windows(2) {
-            let spans = watched_together(pair);
-            let begins =
-                |l: &Line| -> Vec<u64> { within(&l.events, &spans).map(|e| e.0).collect() };
-            let time = spans.iter().map(|s| s.1 - s.0).sum();
-            let (a, b) = (begins(pair[0]), begins(pair[1]));
-            // From both sides: the line with few events may be contained in the one with many.
-            seen = seen
-                .and(Coincidences::count(&a, &b, window, time))
-                .and(Coincidences::count(&b, &a, window, time));
-            pairs += 1;
-        }
-    }
-    // Two regular streams coincide at all events or at none: a pair is one trial, not one per
-    // event.
+    let window = window(lines.iter());
+    let close = Neighbours::of(&nodes, window);
+    let seen = close.seen;
     let own_comb = comb(lines);
-    let p = match own_comb {
-        Some(_) => seen.chance.powi(pairs),
-        None => seen.p_more(),
-    };
+    let p = close.p(own_comb.is_some());
     let share = seen.beyond_chance();
     let mut tests = vec![test(
         format!("CPUs of a node are struck at the same moments ({window} ns) by chance"),
         "coincidences, binomial",
         Tested {
             statistic: seen.matched as f64 / seen.events.max(1) as f64,
-            p: if share > 0.0 { p } else { 1.0 },
+            p,
         },
     )];
     if share >= TOGETHER && p < LEVEL {
@@ -268,56 +221,11 @@ fn together(lines: &[&Line], window: u64) -> Line {
     Line { events, ..all }
 }
 
-/// The line of a node with the events of all its CPUs, for the time during which all were watched.
-fn merged(lines: &[&Line]) -> Line {
-    let watched = watched_together(lines);
-    let mut events: Vec<(u64, u64)> = lines
-        .iter()
-        .flat_map(|l| within(&l.events, &watched))
-        .collect();
-    events.sort_unstable();
-    Line {
-        node: lines[0].node,
-        cpu: 0,
-        watched,
-        events,
-    }
-}
-
 /// The comb of nodes, with a test whether so few of its teeth would strike several CPUs if the CPUs
 /// were independent.
 fn one_at_a_time(merged: &[Line], nodes: &[Vec<&Line>]) -> Option<(Comb, GoodnessOfFit)> {
     let comb = comb(merged)?;
-    let (mut teeth, mut several, mut expected) = (0_u64, 0_u64, 0.0);
-    for (line, cpus) in merged.iter().zip(nodes) {
-        let number = (line.time() as f64 / comb.period).round().max(1.0);
-        // The CPUs that each tooth strikes. An event's tooth is its distance from the first event,
-        // rounded to whole periods.
-        let Some(origin) = line.events.first().map(|e| e.0) else {
-            continue;
-        };
-        let mut struck: BTreeMap<i64, u64> = BTreeMap::new();
-        let (mut none, mut one) = (1.0, 0.0);
-        for cpu in cpus {
-            let mut own: Vec<i64> = within(&cpu.events, &line.watched)
-                .map(|e| ((e.0 as f64 - origin as f64) / comb.period).round() as i64)
-                .collect();
-            own.dedup();
-            let p = (own.len() as f64 / number).min(1.0);
-            (none, one) = (none * (1.0 - p), one * (1.0 - p) + none * p);
-            for tooth in own {
-                *struck.entry(tooth).or_default() += 1;
-            }
-        }
-        teeth += number as u64;
-        several += struck.values().filter(|&&n| n > 1).count() as u64;
-        expected += number * (1.0 - none - one);
-    }
-    let chance = (expected / teeth.max(1) as f64).clamp(1e-12, 1.0 - 1e-12);
-    let found = Tested {
-        statistic: several as f64 / teeth.max(1) as f64,
-        p: binomial_cdf(several, teeth, chance),
-    };
+    let found = exclusion(comb.period, merged, nodes);
     let what = "so few teeth of the node's comb strike several CPUs by chance";
     Some((comb, test(what, "exclusion, binomial", found)))
 }

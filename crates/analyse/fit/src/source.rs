@@ -3,13 +3,13 @@
 use crate::arrivals::{LEAST, LEVEL, Law, choose, trace};
 use crate::input::SourceEvents;
 use crate::lengths::{FittedLengths, lengths};
-use crate::line::{Joined, Line};
 use crate::periodic::Comb;
 use crate::report::SourceReport;
 use crate::shares::shares;
 use crate::sharing::{Cpus, Shared, Sharing, alike, alone, apart, sharing};
 use idlewave_noise::{Arrivals, Fit, GoodnessOfFit, Scope, Source, Together};
 use idlewave_run::SourceKind;
+use idlewave_stats::line::{Joined, Line};
 use idlewave_units::show::time;
 
 /// Lateness within this share of the period is small.

@@ -5,8 +5,8 @@ use crate::number::plain;
 use idlewave_explain::catalog::LONG_CALLS;
 use idlewave_run::findings::{
     Advice, Curve, CurvePoint, Estimate, Findings, Gain, GainOf, LoadSweep, LockstepFindings,
-    NodeMeasure, NodeRank, NodeReason, NodesFindings, Prediction, RateLaw, Repeated, ReservedGaps,
-    SourceFinding, Topology, WarmUp, WhatIf,
+    NodeMeasure, NodeRank, NodeReason, NodesFindings, Pattern, Prediction, RateLaw, Relation,
+    Repeated, ReservedGaps, SourceFinding, Topology, WarmUp, WhatIf,
 };
 use idlewave_run::{Conditions, Manifest, ReservedBy, RunState, SourceKind, WorkKernel};
 use idlewave_units::show::{self, count, percent};
@@ -99,6 +99,36 @@ pub(crate) fn source_name(kind: SourceKind, name: &str) -> String {
     } else {
         format!("{} ({})", plain(name), kind.label())
     }
+}
+
+/// How a source strikes the CPUs of a node: in a few words, and in a sentence with the evidence.
+pub(crate) fn relation(found: &Relation) -> (String, String) {
+    let some = percent(found.coincide);
+    let offsets: Vec<String> = found.offsets.iter().map(|o| show::time(o.value)).collect();
+    let said = match found.pattern {
+        Pattern::Together | Pattern::Partly | Pattern::Independent => format!(
+            "{some} of the strikes, beyond chance, start within {} of one on a neighbouring CPU",
+            Nanos::from_nanos(found.window_ns)
+        ),
+        Pattern::EvenlySpread | Pattern::Staggered => format!(
+            "one period on all CPUs, and the others are behind the first by {}",
+            offsets.join(", ")
+        ),
+        Pattern::OneAtATime => "the node has a period, each time on one of its CPUs".to_owned(),
+    };
+    let label = match found.pattern {
+        Pattern::Together => "all at once".to_owned(),
+        Pattern::EvenlySpread => "evenly spread".to_owned(),
+        Pattern::Staggered => "staggered".to_owned(),
+        Pattern::OneAtATime => "one at a time".to_owned(),
+        Pattern::Partly => format!("{some} at once"),
+        Pattern::Independent => "independent".to_owned(),
+    };
+    let p = match found.p {
+        p if p < 1e-4 => "p < 0.0001".to_owned(),
+        p => format!("p = {p:.4}"),
+    };
+    (label, format!("{said} ({p})"))
 }
 
 /// What all nodes lost together, and to whom.

@@ -109,6 +109,7 @@ fn daemons() -> View {
                 period: estimate(46_400_000.0),
                 share: 0.985,
                 power: 9.0,
+                phase: None,
             }),
             phase: None,
             between: lengths(46_400_000),

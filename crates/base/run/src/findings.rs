@@ -17,7 +17,8 @@ mod program;
 
 // Results of estimators are stored as they are: these types are part of the schema.
 pub use fixed_time::*;
-pub use idlewave_stats::estimate::{Estimate, Periodicity};
+pub use idlewave_stats::estimate::{CombPhase, Estimate, Periodicity};
+pub use idlewave_stats::relation::{Pattern, Relation};
 pub use idlewave_stats::warm_up::{Repeated, WarmUp};
 pub use jitter::*;
 pub use load_sweep::*;
@@ -302,6 +303,10 @@ pub struct SourceFinding {
     pub length: Option<Estimate>,
     /// Period, if it is periodic.
     pub period: Option<Periodicity>,
+    /// How its strikes on the CPUs of a node are related in time; `None` unless a node has two CPUs
+    /// with at least 8 strikes each.
+    #[serde(default)]
+    pub relation: Option<Relation>,
     /// CPUs on which it struck.
     pub cpus: CpuSet,
     /// Details: thread number, function, why it is inferred.

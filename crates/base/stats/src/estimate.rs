@@ -36,4 +36,18 @@ pub struct Periodicity {
     pub share: f64,
     /// Power of the event periodogram over its significance threshold; significant above 1.
     pub power: f64,
+    /// Where its comb lies; `None` if the events keep no phase.
+    #[serde(default)]
+    pub phase: Option<CombPhase>,
+}
+
+/// Where the comb of a period lies in time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CombPhase {
+    /// The time, in nanoseconds on the clock of the events, to which the offset refers: the mean
+    /// time of the events on the comb, where the estimates of phase and period are independent.
+    pub reference_ns: u64,
+    /// Time from there to the next tooth in nanoseconds, 0 to one period. The interval may reach
+    /// beyond either end.
+    pub offset: Estimate,
 }

@@ -24,6 +24,7 @@ fn source(kind: SourceKind, name: &str, late_steps: u64) -> SourceFinding {
         absorbed: None,
         length: None,
         period: None,
+        relation: None,
         cpus: CpuSet::default(),
         detail: None,
     }

@@ -2,7 +2,7 @@
 
 use super::explorer::Explorer;
 use super::markup::{absent, barred, caption, cell, escape, number, section as in_section, table};
-use crate::story;
+use crate::{facts, story};
 use idlewave_run::findings::{Findings, SourceFinding};
 use idlewave_run::{Manifest, SourceKind};
 use idlewave_units::Nanos;
@@ -73,7 +73,10 @@ pub(super) fn section(
         ("Events", "Times it struck"),
         ("Length", "Length of one event"),
         ("Period", "Distance of regular events"),
-        ("CPUs", "Where it struck"),
+        (
+            "CPUs",
+            "Where it struck, and whether several CPUs at the same time",
+        ),
     ]);
     let text = if taking {
         "Longest bar first: what kept the watched threads from running though they could. A dash means that it \
@@ -208,6 +211,14 @@ fn row(i: usize, s: &SourceFinding, most: u64, taking: bool, link: String) -> St
     } else {
         s.cpus.to_string()
     };
-    out.push_str(&cell(s.cpus.len(), &cpus));
+    let related = s.relation.as_ref().map(|found| {
+        let (label, said) = facts::relation(found);
+        format!(
+            "<small title=\"{}\">{}</small>",
+            escape(&said),
+            escape(&label)
+        )
+    });
+    out.push_str(&cell(s.cpus.len(), &(cpus + &related.unwrap_or_default())));
     out + "</tr>\n"
 }

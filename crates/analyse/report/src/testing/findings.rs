@@ -4,8 +4,8 @@ use super::machine::{CULPRIT, Machine, Step, TALK_NS, WORK_NS, What};
 use idlewave_run::findings::{
     Advice, ChargedFinding, CpuNoise, Curve, CurvePoint, DetourFindings, Estimate, Findings,
     FixedWorkFindings, Gain, GainOf, GranularityCurve, LateFinding, LatePartFinding, LengthClass,
-    LoadPoint, LoadSweep, LockstepFindings, Periodicity, Prediction, PredictionCheck, Repeated,
-    SourceFinding, SpeedLevel, Topology, WarmUp, WhatIf,
+    LoadPoint, LoadSweep, LockstepFindings, Pattern, Periodicity, Prediction, PredictionCheck,
+    Relation, Repeated, SourceFinding, SpeedLevel, Topology, WarmUp, WhatIf,
 };
 use idlewave_run::{
     Contamination, Ledger, Manifest, NoiseProfile, SourceKind, TraceCost, TraceMode, TraceSheet,
@@ -224,6 +224,15 @@ fn sources(machine: &Machine, manifest: &Manifest, late: &[(&Step, u64)]) -> Vec
                     period: estimate(CULPRIT.0 as f64, events),
                     share: 1.0,
                     power: 3.2,
+                    phase: None,
+                }),
+                relation: (i == 0).then(|| Relation {
+                    pattern: Pattern::Partly,
+                    cpus: 2,
+                    window_ns: 20_000,
+                    coincide: 0.25,
+                    p: 1e-6,
+                    offsets: Vec::new(),
                 }),
                 cpus: hits.iter().map(|h| Cpu::new(h.0)).collect(),
                 detail: (*kind == SourceKind::Hypervisor).then(|| {
@@ -293,6 +302,7 @@ fn cpu_noise(machine: &Machine, cpu: usize) -> CpuNoise {
         period: estimate(4_000_000.0, n),
         share: 0.9,
         power: 7.5,
+        phase: None,
     };
     let edges = [300, 1_000, 10_000, 100_000, 1_000_000];
     let classes = edges.iter().enumerate().map(|(i, &from)| {

@@ -272,6 +272,7 @@ fn sources(what: &SyntheticProgram, r: &Recording) -> Vec<SourceFinding> {
                 absorbed: None,
                 length: None,
                 period: None,
+                relation: None,
                 cpus: hits
                     .iter()
                     .map(|d| Recording::place(d.rank, what.ranks.max(1), what.nodes).1)

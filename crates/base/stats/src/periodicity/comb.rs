@@ -37,6 +37,12 @@ pub struct Comb {
     half_width: f64,
     /// Half width of the 95 % interval of the period.
     pub uncertainty: f64,
+    /// Mean time of the events in the core of their teeth.
+    pub middle: f64,
+    /// From there to the next tooth, 0 to one period.
+    pub offset: f64,
+    /// Half width of the 95 % interval of the offset.
+    pub offset_uncertainty: f64,
     /// Whether the events drift off the teeth and back, so that the interval is too narrow.
     pub wanders: bool,
     /// Events on teeth.
@@ -45,10 +51,13 @@ pub struct Comb {
     by_chance: f64,
 }
 
-/// The teeth of a comb by regression.
+/// The teeth of a comb by regression; as the fields of [`Comb`] of the same names.
 struct Line {
     period: f64,
     uncertainty: f64,
+    middle: f64,
+    offset: f64,
+    offset_uncertainty: f64,
     wanders: bool,
 }
 
@@ -112,15 +121,24 @@ impl Comb {
             return None;
         }
         let rest = (yy - xy * xy / xx).max(0.0) / (n - 2.0);
-        let half_width = student_quantile(0.975, n - 2.0) * (rest / xx).sqrt();
+        let quantile = student_quantile(0.975, n - 2.0);
+        let half_width = quantile * (rest / xx).sqrt();
+        let period = self.period * (1.0 + xy / xx);
+        // The line passes through the mean; the next tooth is the next whole number.
+        let ahead = x.ceil() - x;
         let off_line = |p: &(f64, f64)| p.1 - y - xy / xx * (p.0 - x);
         let steps: f64 = on
             .windows(2)
             .map(|pair| (off_line(&pair[1]) - off_line(&pair[0])).powi(2))
             .sum();
         Some(Line {
-            period: self.period * (1.0 + xy / xx),
+            period,
             uncertainty: self.period * half_width,
+            middle: self.period * (self.phase + x + y),
+            offset: period * ahead,
+            offset_uncertainty: self.period
+                * quantile
+                * (rest * (1.0 / n + ahead * ahead / xx)).sqrt(),
             wanders: steps < (2.0 - WANDERS / n.sqrt()) * rest * (n - 2.0),
         })
     }
@@ -209,6 +227,9 @@ fn fitted(times: &[f64], distance: f64) -> Option<(Comb, f64)> {
     let line = tooth(times, line.period)?.regression(times)?;
     let comb = Comb {
         uncertainty: line.uncertainty,
+        middle: line.middle,
+        offset: line.offset,
+        offset_uncertainty: line.offset_uncertainty,
         wanders: line.wanders,
         ..tooth(times, line.period)?
     };
@@ -263,6 +284,9 @@ fn tooth(times: &[f64], distance: f64) -> Option<Comb> {
             phase: phase.rem_euclid(1.0),
             half_width,
             uncertainty: 0.0,
+            middle: 0.0,
+            offset: 0.0,
+            offset_uncertainty: 0.0,
             wanders: false,
             on: most,
             by_chance,

@@ -93,6 +93,7 @@ fn at_lag(times: &[u64], lag: usize, shortest: f64) -> Option<Periodicity> {
         period: Estimate { method, ..estimate },
         share: share.min(1.0),
         power,
+        phase: None,
     })
 }
 

@@ -6,7 +6,8 @@
 //!    around them, against ln(M / alpha). Under a peak, the events are folded; those on the
 //!    densest tooth are regressed on their tooth number, which gives the period with its
 //!    interval. A harmonic is told from the fundamental by regularly empty teeth. The comb is
-//!    taken out and the search repeated, so that several periods are found.
+//!    taken out and the search repeated, so that several periods are found. The regression also
+//!    gives the phase: the line at the mean tooth number, with the standard error of the mean.
 //! 2. Regular gaps (`gaps`), which need no phase that lasts. Where both find the same period, the
 //!    stronger evidence counts, and the estimate of the one that explains more events. If events
 //!    wander about the teeth, it is that of the gaps.
@@ -15,7 +16,9 @@
 //! above 4 time bins (0.5 ms in half a minute) where there are thousands of events. Holes, missing
 //! and foreign events cost power only. Bias: the interval of a comb assumes independent deviations
 //! from the teeth and is too narrow where they wander and the gaps show no period; the share counts
-//! foreign events on a tooth as many as lie beside it.
+//! foreign events on a tooth as many as lie beside it. The phase is that of the mean event: if
+//! events come late, never early, it is the tooth plus the mean lateness. Events that wander, and
+//! regular gaps without a comb, have no phase.
 //!
 //! Reference: Mardia and Jupp, *Directional Statistics* (Rayleigh test); Buccheri et al., Astron.
 //! Astrophys. 128 (1983) 245 (periodogram of event times).
@@ -27,7 +30,7 @@ mod rate;
 mod spectrum;
 mod thin;
 
-use crate::estimate::{Estimate, Periodicity};
+use crate::estimate::{CombPhase, Estimate, Periodicity};
 use comb::Comb;
 use rate::CYCLES_NEEDED;
 use spectrum::Range;
@@ -108,6 +111,7 @@ fn combs(times: &[u64]) -> Vec<Found> {
             },
             share: (comb.size() / all).min(1.0),
             power,
+            phase: (!comb.wanders).then(|| phase(&comb, first)),
         };
         rest = comb.peel(&rest);
         let wanders = comb.wanders;
@@ -125,6 +129,23 @@ fn combs(times: &[u64]) -> Vec<Found> {
         }
     }
     found
+}
+
+/// Where a comb lies whose times were counted from `first`.
+fn phase(comb: &Comb, first: u64) -> CombPhase {
+    // The reference is a whole number of nanoseconds, not before the middle.
+    let reference = comb.middle.ceil();
+    let offset = (comb.offset - (reference - comb.middle)).rem_euclid(comb.period);
+    CombPhase {
+        reference_ns: first.saturating_add(reference as u64),
+        offset: Estimate {
+            value: offset,
+            low: offset - comb.offset_uncertainty,
+            high: offset + comb.offset_uncertainty,
+            n: comb.on as u64,
+            method: "regression of the events on their comb, 95 %".to_owned(),
+        },
+    }
 }
 
 /// The comb under the highest significant peak, with its power over the threshold.

@@ -239,8 +239,51 @@ fn order_and_origin_of_time_do_not_matter_and_nothing_has_no_period() {
     let reversed: Vec<u64> = times.iter().rev().copied().collect();
     assert_eq!(periods(&reversed), found);
     let moved: Vec<u64> = times.iter().map(|t| t - 900_000_000_000).collect();
-    assert_eq!(periods(&moved), found);
+    let back = |mut found: Vec<Periodicity>| {
+        let phases = found.iter_mut().filter_map(|f| f.phase.as_mut());
+        phases.for_each(|p| p.reference_ns += 900_000_000_000);
+        found
+    };
+    assert_eq!(back(periods(&moved)), found);
     assert!(periods(&[]).is_empty());
     assert!(periods(&[5]).is_empty());
     assert!(periods(&[5; 100]).is_empty());
+}
+
+#[test]
+fn the_phase_of_an_exact_comb_is_its_next_tooth() {
+    // 100 teeth, 7 ms apart: the mean of their times is the middle between two.
+    let times: Vec<u64> = (0..100).map(|k| 1_000_000_003 + k * 7_000_000).collect();
+    let found = periods(&times);
+    let phase = found[0].phase.as_ref().expect("a phase");
+    assert_eq!(phase.reference_ns, 1_000_000_003 + 99 * 3_500_000);
+    assert!((phase.offset.value - 3.5e6).abs() < 1e-3, "{phase:?}");
+    assert_eq!(phase.offset.n, 100);
+    // Later events move the reference, not the comb; the interval is the standard error of the
+    // line: half of the events 1 us early, half 1 us late.
+    let times: Vec<u64> = (0..100)
+        .map(|k| 1_000_000_003 + k * 7_000_000 + k % 2 * 2_000)
+        .collect();
+    let found = periods(&times);
+    let phase = found[0].phase.as_ref().expect("a phase");
+    let tooth = phase.reference_ns as f64 + phase.offset.value;
+    let late = (tooth - 1_000_001_003.0).rem_euclid(7e6);
+    assert!(late.min(7e6 - late) < 50.0, "{phase:?}");
+    let half = 0.5 * (phase.offset.high - phase.offset.low);
+    let expected = 1.984 * 1_000.0 * (1.0_f64 / 98.0).sqrt();
+    assert!((half / expected - 1.0).abs() < 0.02, "{half} {expected}");
+}
+
+#[test]
+fn a_thread_that_sleeps_has_a_period_but_no_phase() {
+    let mut random = Random::new(3);
+    let mut now = 1e9;
+    let mut next = || {
+        now += 50e6 + 1e6 * random.normal();
+        now as u64
+    };
+    let times: Vec<u64> = (0..400).map(|_| next()).collect();
+    let found = periods(&times);
+    assert_period(&found, 50e6, 0.01, "sleeper");
+    assert_eq!(found[0].phase, None);
 }

@@ -336,14 +336,14 @@ pub const CASES: &[Case] = &[
     },
     Case {
         data: "a comb of 120 events among 24 others",
-        intervals: &[nominal("period")],
+        intervals: &[nominal("period"), nominal("phase")],
         holds: |draws| {
             let phase = draws.uniform();
             let mut times: Vec<u64> = (0..120)
                 .map(|k| ((f64::from(k) + 1.0 + phase) * PERIOD + 500e3 * draws.normal()) as u64)
                 .collect();
             times.extend((0..24).map(|_| (120.0 * PERIOD * draws.uniform()) as u64));
-            vec![period(&times)]
+            comb(&times, phase * PERIOD)
         },
         one_in: 1,
     },
@@ -511,4 +511,19 @@ fn maxima(
 fn period(times: &[u64]) -> bool {
     let found = periodicity::periods(times);
     holds(&found.first().expect("a period").period, PERIOD)
+}
+
+/// Period and phase of a comb with a tooth at `tooth`. A comb whose events seem to wander, one in a
+/// hundred, has no phase that could be wrong.
+fn comb(times: &[u64], tooth: f64) -> Vec<bool> {
+    let found = periodicity::periods(times);
+    let found = found.first().expect("a period");
+    let phase = found.phase.as_ref().is_none_or(|phase| {
+        let next = (tooth - phase.reference_ns as f64).rem_euclid(PERIOD);
+        // The interval may reach beyond the ends of a period.
+        [-PERIOD, 0.0, PERIOD]
+            .iter()
+            .any(|turn| holds(&phase.offset, next + turn))
+    });
+    vec![holds(&found.period, PERIOD), phase]
 }

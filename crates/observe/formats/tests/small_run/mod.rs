@@ -265,6 +265,7 @@ fn findings(trace: idlewave_run::TraceSheet) -> Findings {
         absorbed: None,
         length: None,
         period: None,
+        relation: None,
         cpus: CpuSet::default(),
         detail: None,
     };
