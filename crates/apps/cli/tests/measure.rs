@@ -455,7 +455,7 @@ fn a_load_sweep_measures_one_cpu_and_then_more() {
 
 #[test]
 fn smt_is_measured_or_refused_with_what_to_do_instead() {
-    let ended = run(idlewave().args(["measure", "smt", "--duration", "100ms"]));
+    let ended = common::run(common::idlewave().args(["measure", "smt", "--duration", "100ms"]));
     match ended.code {
         Some(0) => assert!(ended.stdout.contains("FROM A = idle TO B = busy")),
         _ => {
