@@ -54,6 +54,7 @@ idlewave.lines = (id, all, xText, { mark, floor = 1e-4, format, tick, fine, line
       u.ctx.setLineDash([6, 4]);
       u.ctx.font = 12 * dense + "px system-ui, sans-serif";
       u.ctx.textBaseline = "top";
+      u.ctx.textAlign = "left";
       const rule = (m, x0, y0, x1, y1) => {
         u.ctx.strokeStyle = m.color;
         u.ctx.beginPath(); u.ctx.moveTo(x0, y0); u.ctx.lineTo(x1, y1); u.ctx.stroke();
