@@ -231,5 +231,6 @@ fn fixed_work_findings(work: &Work) -> Option<FixedWorkFindings> {
             .collect(),
         warm_up: warm_up::verdict_of(&work.summary.windows),
         histogram: times.coarse().non_empty(),
+        times: work.over_time(),
     })
 }

@@ -16,6 +16,8 @@ const CLASS_EDGES: [u64; 15] = [
 ];
 /// Periods are looked for among this many detours, the first ones; in every class as many.
 const BEGINS: usize = 1 << 18;
+/// Points of the periodogram at most.
+const SPECTRUM_POINTS: usize = 400;
 
 /// The detours of one loop.
 #[derive(Clone, Debug)]
@@ -83,6 +85,7 @@ impl<'a> Seen<'a> {
     /// What this loop shows.
     pub fn findings(&self, threshold: Nanos) -> DetourFindings {
         let watched = self.sheet.watched();
+        let (periods, spectrum) = periodicity::periods_and_spectrum(&self.begins, SPECTRUM_POINTS);
         DetourFindings {
             watched,
             threshold,
@@ -92,7 +95,9 @@ impl<'a> Seen<'a> {
             stolen: self.stolen(),
             largest: self.lengths.extremes().map(|e| Nanos::from_nanos(e.1)),
             classes: self.classes(watched),
-            periods: periodicity::periods(&self.begins),
+            periods,
+            spectrum,
+            histogram: self.lengths.coarse().non_empty(),
         }
     }
 
@@ -173,6 +178,18 @@ mod tests {
         let mut seen = Seen::new(&sheet);
         detours.iter().for_each(|d| seen.add(d.0, d.1));
         let found = seen.findings(Nanos::from_micros(1));
+        let kept: u64 = found.histogram.iter().map(|bin| bin.1).sum();
+        assert_eq!(kept, 2_600);
+        let spectrum = found.spectrum.as_ref().expect("enough detours");
+        assert!(spectrum.points.len() <= 400);
+        let highest = spectrum.points.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        let (hertz, power) = *highest.expect("points");
+        // Of the tick or a harmonic of it, on frequencies 0.05 Hz apart.
+        assert!(
+            (hertz / 250.0 - (hertz / 250.0).round()).abs() < 1e-3,
+            "{hertz}"
+        );
+        assert!(power > spectrum.threshold);
         let at = |from| {
             let mut classes = found.classes.iter();
             classes

@@ -636,6 +636,8 @@ mod tests {
                 largest: None,
                 classes: Vec::new(),
                 periods: Vec::new(),
+                spectrum: None,
+                histogram: Vec::new(),
             }),
             fixed_work: None,
             fixed_time: None,

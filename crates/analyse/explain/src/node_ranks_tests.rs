@@ -30,6 +30,8 @@ fn noise(node: u32, cpu: u32, stolen: Estimate, quantum: u64) -> CpuNoise {
             largest: None,
             classes: Vec::new(),
             periods: Vec::new(),
+            spectrum: None,
+            histogram: Vec::new(),
         }),
         fixed_work: Some(FixedWorkFindings {
             work_steps: 1_000,
@@ -49,6 +51,7 @@ fn noise(node: u32, cpu: u32, stolen: Estimate, quantum: u64) -> CpuNoise {
                 ratio: 1.0,
             },
             histogram: Vec::new(),
+            times: Vec::new(),
         }),
         fixed_time: None,
         reserved: None,

@@ -38,19 +38,21 @@ idlewave.charts = () => {
     lines("chart-load-work", () => [{ name: "median work on CPU " + sweep.first, points: known((p) => p.work), color: color("interrupt") }], inCpus, inTimes);
   }
 
+  const short = (v) => time(v).replace(/\.0+ /, " ");
+  const inSpan = { label: "time", format: time, tick: short, title: "time since the start" };
   if (byId("chart-fixed-time")) {
     const most = findings.cpus.filter((c) => c.fixed_time).sort((a, b) => b.fixed_time.lost.value - a.fixed_time.lost.value).slice(0, 8);
     const shown = (v) => percent(Math.max(0, v));
     lines("chart-fixed-time", () => most.map((c, i) => ({
       name: "CPU " + c.cpu, color: palette(i), bare: true,
       points: c.fixed_time.work.map((w) => [w.begin, { value: w.mean, low: w.least, high: w.mean }]),
-    })), { label: "time", format: time, tick: (v) => time(v).replace(/\.0+ /, " ") }, { linear: true, floor: 0, format: shown, tick: (v) => Math.round(v * 100) + " %" });
+    })), inSpan, { linear: true, floor: 0, format: shown, tick: (v) => Math.round(v * 100) + " %", title: "work done, of what fits" });
   }
 
   if (byId("chart-steps")) {
     drawings.push(() => {
       const runs = findings.lockstep.map((l, i) => ({ name: l.name, bins: l.histogram, color: palette(i + 1), step: l.step }));
-      idlewave.histogram(byId("chart-steps"), runs, runs.map((r) => ({ at: r.step, color: r.color })));
+      idlewave.histogram(byId("chart-steps"), runs, runs.map((r) => ({ at: r.step, color: r.color })), { x: "duration of a step", y: "steps" });
     });
   }
 
@@ -64,16 +66,48 @@ idlewave.charts = () => {
   findings.cpus.forEach((c, i) => choice.append(element("option", "CPU " + c.cpu + nodeOf(c), { value: i })));
   const chosen = () => choice.value === "all" ? findings.cpus : [findings.cpus[Number(choice.value)]];
 
-  const work = () => {
+  /** Histogram of the chosen CPUs together, with a mark if it is one. */
+  const histogram = (id, pick, titles, tone, at) => {
     const counts = new Map(), marks = [];
-    for (const c of chosen()) {
-      if (!c.fixed_work) continue;
-      for (const [edge, n] of c.fixed_work.histogram) counts.set(edge, (counts.get(edge) || 0) + n);
-      if (choice.value !== "all") marks.push({ at: c.fixed_work.reference, color: color("ink") });
+    for (const found of chosen().map(pick)) {
+      if (!found) continue;
+      for (const [edge, n] of found.histogram) counts.set(edge, (counts.get(edge) || 0) + n);
+      if (at && choice.value !== "all") marks.push({ at: at(found), color: color("ink") });
     }
     const bins = [...counts].sort((a, b) => a[0] - b[0]);
-    idlewave.histogram(byId("chart-work"), [{ name: choice.selectedOptions[0].textContent, bins, color: color("interrupt") }], marks);
+    idlewave.histogram(byId(id), [{ name: choice.selectedOptions[0].textContent, bins, color: color(tone) }], marks, titles);
   };
+  const work = () => histogram("chart-work", (c) => c.fixed_work, { x: "duration of the same work", y: "quanta" }, "interrupt", (f) => f.reference);
+  const lengths = () => histogram("chart-lengths", (c) => c.detours, { x: "length of a detour", y: "detours" }, "task");
+
+  /** A line per chosen CPU, of many the eight with the most of something. */
+  const worst = (has, most) => chosen().filter(has).sort((a, b) => most(b) - most(a)).slice(0, 8);
+  const named = (c, i) => ({ name: "CPU " + c.cpu + nodeOf(c), color: palette(i), bare: true });
+  const bare = (value) => ({ value, low: value, high: value });
+
+  const slowest = () => worst((c) => c.fixed_work && c.fixed_work.times.length, (c) => c.fixed_work.slowdown.value);
+  const speed = () => slowest().map((c, i) => ({
+    ...named(c, i), points: c.fixed_work.times.map((t) => [t.begin, { value: t.median, low: t.lower, high: t.upper }]),
+  }));
+  const speeds = () => choice.value === "all" ? [] : slowest().flatMap((c) => c.fixed_work.levels.map((l) => ({ at: l.duration, color: color("soft") })));
+
+  /** All but the slowest twentieth of the stretches, which one interruption may make a thousand times as slow, and all levels. */
+  const usual = () => {
+    const all = slowest().map((c) => c.fixed_work), stretches = all.flatMap((f) => f.times);
+    const tops = stretches.map((t) => t.upper).sort((a, b) => a - b);
+    const high = Math.max(tops[Math.floor(.95 * (tops.length - 1))] || 1, ...all.flatMap((f) => f.levels.map((l) => l.duration)));
+    const low = Math.min(high, ...stretches.map((t) => t.lower)), room = Math.max(.1 * (high - low), .01 * high);
+    return [Math.max(0, low - room), high + room];
+  };
+
+  const hertz = (v) => v < 999.5 ? idlewave.digits(v) + " Hz" : idlewave.digits(v / 1e3) + " kHz";
+  const strongest = () => worst((c) => c.detours && c.detours.spectrum, (c) => c.detours.periods.length ? c.detours.periods[0].power : 0);
+  const spectra = () => strongest().map((c, i) => ({
+    ...named(c, i), width: 1, points: c.detours.spectrum.points.map(([f, power]) => [f, bare(power / c.detours.spectrum.threshold)]),
+  }));
+  const periods = () => choice.value === "all" ? [] : strongest().flatMap((c) => c.detours.periods.map((p) => ({
+    at: 1e9 / p.period.value, color: color("ink"), text: time(p.period.value),
+  })));
 
   /** Classes of the chosen CPUs: the mean of the rates, and shares of the time stolen from all of them. */
   const classes = () => {
@@ -105,10 +139,19 @@ idlewave.charts = () => {
     });
     box.append(grid);
   };
-  if (byId("chart-work")) drawings.push(work);
+  const of = [];
+  const draw = (id, plot) => { if (byId(id)) { plot(); of.push(drawings[drawings.length - 1]); } };
+  draw("chart-work", () => drawings.push(work));
+  draw("chart-lengths", () => drawings.push(lengths));
+  draw("chart-speed", () => lines("chart-speed", speed, inSpan,
+    { linear: true, floor: 0, format: time, tick: short, title: "duration of the same work", levels: speeds, range: usual }));
+  draw("chart-spectrum", () => lines("chart-spectrum", spectra,
+    { label: "frequency", format: hertz, tick: (v) => hertz(v).replace(/\.0+ /, " "), title: "frequency" },
+    { floor: 1e-2, format: (v) => idlewave.digits(v), tick: (v) => String(v), title: "power over the threshold",
+      uprights: periods, levels: () => [{ at: 1, color: color("alarm") }] }));
   if (byId("detour-classes")) classes();
   choice.addEventListener("change", () => {
-    if (byId("chart-work")) work();
+    of.forEach((draw) => draw());
     if (byId("detour-classes")) classes();
   });
 };

@@ -1,8 +1,8 @@
 "use strict";
 /* Histograms on log bins, both scales logarithmic. A series is { name, bins: [[edge ns, count]], color };
-   a mark is a vertical line { at, color }. */
-idlewave.histogram = (box, series, marks) => {
-  const LEFT = 52, RIGHT = 10, TOP = 8, BOTTOM = 26, HEIGHT = 250;
+   a mark is a vertical line { at, color }; `titles` of the axes are { x, y }. */
+idlewave.histogram = (box, series, marks, titles) => {
+  const LEFT = 70, RIGHT = 10, TOP = 8, BOTTOM = 44, HEIGHT = 268;
   box.replaceChildren();
   const shown = series.filter((s) => s.bins.length);
   if (!shown.length) { box.append(idlewave.element("p", "Not measured.", { class: "absent" })); return; }
@@ -40,9 +40,16 @@ idlewave.histogram = (box, series, marks) => {
     const half = g.measureText(text).width / 2;
     if (px - half < free || px + half > width) continue;
     g.fillStyle = idlewave.color("soft");
-    g.fillText(text, px, HEIGHT - BOTTOM / 2 + 2);
+    g.fillText(text, px, foot + 15);
     free = px + half + 14;
   }
+  g.fillStyle = idlewave.color("soft");
+  g.fillText(titles.x, (LEFT + width - RIGHT) / 2, HEIGHT - 8);
+  g.save();
+  g.translate(8, (TOP + foot) / 2);
+  g.rotate(-Math.PI / 2);
+  g.fillText(titles.y, 0, 0);
+  g.restore();
   for (const s of shown) {
     g.fillStyle = s.color;
     g.globalAlpha = shown.length > 1 ? .55 : .85;

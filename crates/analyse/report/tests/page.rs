@@ -236,6 +236,7 @@ fn a_run_without_anything_measured_says_so_in_every_section() {
         assert!(html.contains(said), "{said}");
     }
     assert!(!html.contains("<canvas") && !html.contains("data-path"));
+    assert!(!html.contains("id=\"chart-"));
 }
 
 #[test]
@@ -375,6 +376,25 @@ fn a_story_counts_the_ranks_that_waited_and_those_that_hardly_did() {
     let told = told(&html);
     let expected = " 1 other rank waited for less than half of the delay.";
     assert!(told.contains(expected), "{told}");
+}
+
+#[test]
+fn a_cpu_has_the_figures_of_what_was_measured_on_it() {
+    let mut page = page(&small());
+    let of_detours = ["chart-lengths", "chart-spectrum"];
+    let of_work = ["chart-work", "chart-speed"];
+    let has =
+        |html: &str, id: &str| html.contains(&format!("<div class=\"chart\" id=\"{id}\"></div><p"));
+    for id in of_detours.iter().chain(&of_work) {
+        assert!(has(&page.html, id), "{id}");
+    }
+    page.findings
+        .cpus
+        .iter_mut()
+        .for_each(|cpu| cpu.fixed_work = None);
+    let html = render_html(&page.run, &page.findings).unwrap();
+    assert!(of_detours.iter().all(|id| has(&html, id)));
+    assert!(!of_work.iter().any(|id| has(&html, id)));
 }
 
 #[test]

@@ -17,7 +17,7 @@ mod program;
 
 // Results of estimators are stored as they are: these types are part of the schema.
 pub use fixed_time::*;
-pub use idlewave_stats::estimate::{CombPhase, Estimate, Periodicity};
+pub use idlewave_stats::estimate::{CombPhase, Estimate, Periodicity, Spectrum};
 pub use idlewave_stats::relation::{Pattern, Relation};
 pub use idlewave_stats::warm_up::{Repeated, WarmUp};
 pub use jitter::*;
@@ -158,6 +158,12 @@ pub struct DetourFindings {
     pub classes: Vec<LengthClass>,
     /// Period of regular detours, strongest first.
     pub periods: Vec<Periodicity>,
+    /// Periodogram of their starts; `None` of fewer than 8, and in findings older than this field.
+    #[serde(default)]
+    pub spectrum: Option<Spectrum>,
+    /// Histogram of their lengths on log bins: lower edge in ns, count. Empty bins are left out.
+    #[serde(default)]
+    pub histogram: Vec<(u64, u64)>,
 }
 
 /// Detours of similar length.
@@ -214,6 +220,22 @@ pub struct FixedWorkFindings {
     pub warm_up: WarmUp,
     /// Histogram of durations on log bins: lower edge in ns, count. Empty bins are left out.
     pub histogram: Vec<(u64, u64)>,
+    /// Durations over time, in at most 400 stretches.
+    #[serde(default)]
+    pub times: Vec<TimeStretch>,
+}
+
+/// Durations of some successive quanta of the same work: of one window of 5 ms or more, or of several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimeStretch {
+    /// Start, from that of the first quantum.
+    pub begin: Nanos,
+    /// Lower quartile; of several windows, the least.
+    pub lower: Nanos,
+    /// Median; of several windows, the median of theirs.
+    pub median: Nanos,
+    /// Upper quartile; of several windows, the largest.
+    pub upper: Nanos,
 }
 
 /// A speed at which the CPU did the same work.

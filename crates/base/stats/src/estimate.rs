@@ -51,3 +51,14 @@ pub struct CombPhase {
     /// beyond either end.
     pub offset: Estimate,
 }
+
+/// Outline of an event periodogram.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spectrum {
+    /// Significance threshold of the powers: no power of events without a period is above it, except
+    /// for one call of a thousand.
+    pub threshold: f64,
+    /// Frequency in Hz, in rising order, and power over the median around it (1 on average without a
+    /// period): the highest of each bin of logarithmic frequency.
+    pub points: Vec<(f64, f64)>,
+}

@@ -102,12 +102,29 @@ pub(super) fn section(findings: &Findings) -> String {
             "Left how often, right how much of the stolen time. Often and short is the kernel's own \
              housekeeping; rare and long is what delays parallel programs.",
         ));
+        body.push_str(&figure(
+            "Lengths of detours", "chart-lengths",
+            "Look for separate peaks: each is a kind of interruption with its own length. No distribution is \
+             fitted to them; their rates are in the table of lengths. Both scales are logarithmic.",
+        ));
+        body.push_str(&figure(
+            "Periodogram of detours", "chart-spectrum",
+            "A peak above the dashed line is a period of the detours, or a multiple of its frequency; the upright \
+             lines are the periods found. A timer stands out, random interruptions stay below.",
+        ));
     }
     if work {
         body.push_str(&figure(
             "Time of the same work", "chart-work",
             "A single narrow peak is a quiet CPU. A second peak is a slower speed (frequency, a neighbour on the \
-             same core); the tail to the right are interruptions. Both scales are logarithmic.",
+             same core); the tail to the right are interruptions. No distribution is fitted to them. Both scales \
+             are logarithmic.",
+        ));
+        body.push_str(&figure(
+            "Speed over time", "chart-speed",
+            "A line that jumps between the dashed levels is a CPU that changes its speed; a wide band (the quartiles) \
+             is one that is interrupted often. The slowest moments may lie above the scale. Of many CPUs, the eight that \
+             were slowed down most.",
         ));
     }
     if steps {

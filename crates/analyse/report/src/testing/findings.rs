@@ -5,7 +5,7 @@ use idlewave_run::findings::{
     Advice, ChargedFinding, CpuNoise, Curve, CurvePoint, DetourFindings, Estimate, Findings,
     FixedWorkFindings, Gain, GainOf, GranularityCurve, LateFinding, LatePartFinding, LengthClass,
     LoadPoint, LoadSweep, LockstepFindings, Pattern, Periodicity, Prediction, PredictionCheck,
-    Relation, Repeated, SourceFinding, SpeedLevel, Topology, WarmUp, WhatIf,
+    Relation, Repeated, SourceFinding, Spectrum, SpeedLevel, TimeStretch, Topology, WarmUp, WhatIf,
 };
 use idlewave_run::{
     Contamination, Ledger, Manifest, NoiseProfile, SourceKind, TraceCost, TraceMode, TraceSheet,
@@ -336,6 +336,20 @@ fn cpu_noise(machine: &Machine, cpu: usize) -> CpuNoise {
             largest: lengths.iter().max().map(|l| Nanos::from_nanos(*l)),
             classes: classes.collect(),
             periods: vec![tick()],
+            spectrum: Some(Spectrum {
+                threshold: 15.0,
+                points: (0..200)
+                    .map(|i| 10.0 * 1.04_f64.powi(i))
+                    .zip((0..200).map(|i| {
+                        if i == 82 {
+                            60.0
+                        } else {
+                            f64::from(i * 37 % 11)
+                        }
+                    }))
+                    .collect(),
+            }),
+            histogram: histogram(lengths.iter().copied()),
         }),
         fixed_time: None,
         reserved: None,
@@ -368,6 +382,14 @@ fn cpu_noise(machine: &Machine, cpu: usize) -> CpuNoise {
                 ratio: 1.4,
             },
             histogram: histogram(quanta),
+            times: (0..20)
+                .map(|i| TimeStretch {
+                    begin: Nanos::from_millis(i * 5),
+                    lower: Nanos::from_nanos(WORK_NS),
+                    median: Nanos::from_nanos(WORK_NS + 60),
+                    upper: Nanos::from_nanos(WORK_NS + 100 + i),
+                })
+                .collect(),
         }),
     }
 }

@@ -30,10 +30,10 @@ mod rate;
 mod spectrum;
 mod thin;
 
-use crate::estimate::{CombPhase, Estimate, Periodicity};
+use crate::estimate::{CombPhase, Estimate, Periodicity, Spectrum};
 use comb::Comb;
-use rate::CYCLES_NEEDED;
-use spectrum::Range;
+use rate::{CYCLES_NEEDED, Piece};
+use spectrum::{Powers, Range};
 
 /// Periods reported at most.
 const MOST: usize = 4;
@@ -53,15 +53,27 @@ const CUT_PART: u64 = 20;
 /// Periods of events at `times` (nanoseconds, in any order), strongest evidence first; all are
 /// significant.
 pub fn periods(times: &[u64]) -> Vec<Periodicity> {
+    search(times).0
+}
+
+/// The same, with the outline of the periodogram of all events in at most `most` points; `None` if
+/// there are too few events.
+pub fn periods_and_spectrum(times: &[u64], most: usize) -> (Vec<Periodicity>, Option<Spectrum>) {
+    let (periods, powers) = search(times);
+    (periods, powers.map(|p| p.outline(most)))
+}
+
+/// Periods, and the powers of all events.
+fn search(times: &[u64]) -> (Vec<Periodicity>, Option<Powers>) {
     let times = events(times);
-    let mut found = combs(&times);
+    let (mut found, powers) = combs(&times);
     if let Some(gap) = gaps::regular_gap(&times) {
         join_gap(&mut found, gap);
     }
     let mut found: Vec<Periodicity> = found.into_iter().map(|f| f.periodicity).collect();
     found.sort_by(|a, b| b.power.total_cmp(&a.power));
     found.truncate(MOST);
-    found
+    (found, powers)
 }
 
 /// A period found.
@@ -85,20 +97,25 @@ fn events(times: &[u64]) -> Vec<u64> {
     times
 }
 
-/// Combs in `times`, found one after the other.
-fn combs(times: &[u64]) -> Vec<Found> {
+/// Combs in `times`, found one after the other, and the powers before any is taken out.
+fn combs(times: &[u64]) -> (Vec<Found>, Option<Powers>) {
     let mut found: Vec<Found> = Vec::new();
+    let mut of_all = None;
     let (Some(&first), Some(&last)) = (times.first(), times.last()) else {
-        return found;
+        return (found, of_all);
     };
     let Some(range) = Range::of(times.len(), last - first) else {
-        return found;
+        return (found, of_all);
     };
     let mut rest: Vec<f64> = times.iter().map(|&t| (t - first) as f64).collect();
     let all = rest.len() as f64;
     let mut idle = 0;
     for _ in 0..ROUNDS {
-        let Some((comb, power)) = strongest(&range, &rest) else {
+        let rate = rate::pieces(&rest, range.span);
+        let powers = range.powers(&rest, &rate);
+        let strongest = strongest(&range, &rest, &rate, &powers);
+        of_all.get_or_insert(powers);
+        let Some((comb, power)) = strongest else {
             break;
         };
         let periodicity = Periodicity {
@@ -128,7 +145,7 @@ fn combs(times: &[u64]) -> Vec<Found> {
             break;
         }
     }
-    found
+    (found, of_all)
 }
 
 /// Where a comb lies whose times were counted from `first`.
@@ -149,13 +166,12 @@ fn phase(comb: &Comb, first: u64) -> CombPhase {
 }
 
 /// The comb under the highest significant peak, with its power over the threshold.
-fn strongest(range: &Range, times: &[f64]) -> Option<(Comb, f64)> {
-    let rate = rate::pieces(times, range.span);
-    range
-        .candidates(times, &rate, TRIES)
+fn strongest(range: &Range, times: &[f64], rate: &[Piece], powers: &Powers) -> Option<(Comb, f64)> {
+    powers
+        .candidates(TRIES)
         .into_iter()
         .find_map(|(cycles, background)| {
-            let (cycles, power) = range.refine(times, &rate, cycles);
+            let (cycles, power) = range.refine(times, rate, cycles);
             let over = power / background / range.threshold;
             if over <= 1.0 {
                 return None;

@@ -6,7 +6,9 @@
 
 use super::fft;
 use super::rate::{self, CYCLES_NEEDED, Piece};
+use crate::estimate::Spectrum;
 use std::f64::consts::{LN_2, TAU};
+use std::ops::RangeInclusive;
 
 /// Probability that a call reports a period in events that have none.
 pub const ALPHA: f64 = 1e-3;
@@ -59,8 +61,8 @@ impl Range {
         })
     }
 
-    /// Candidate frequencies, in cycles per span, with power over background; most promising first.
-    pub fn candidates(&self, times: &[f64], rate: &[Piece], most: usize) -> Vec<(f64, f64)> {
+    /// The powers of all frequencies searched.
+    pub fn powers(&self, times: &[f64], rate: &[Piece]) -> Powers {
         let mut counts = rate::expected(rate, self.bins, self.span);
         counts.iter_mut().for_each(|c| *c = -*c);
         // Padding with zeros: frequencies half a cycle per span apart.
@@ -74,21 +76,11 @@ impl Range {
         power.truncate(self.high + 1);
         power.iter_mut().for_each(|p| *p /= n);
         let background = self.background(&power);
-        let mut found: Vec<(f64, f64, f64)> = (self.low..=self.high.min(power.len() - 1))
-            .filter(|&i| {
-                let after = power.get(i + 1).copied().unwrap_or(0.0);
-                power[i] >= power[i - 1] && power[i] > after
-            })
-            .map(|i| (i as f64 / 2.0, power[i] / background[i], background[i]))
-            // A peak between two frequencies of the grid loses up to 19 %.
-            .filter(|&(_, over, _)| over > 0.7 * self.threshold)
-            .collect();
-        found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.total_cmp(&b.0)));
-        found.truncate(most);
-        found
-            .into_iter()
-            .map(|(f, _, background)| (f, background))
-            .collect()
+        Powers {
+            range: *self,
+            power,
+            background,
+        }
     }
 
     /// Median power of the frequencies around each, over that of an exponential distribution: 1 for
@@ -153,6 +145,72 @@ impl Range {
             reach *= 0.5;
         }
         (cycles + best, power)
+    }
+}
+
+/// Powers of the frequencies of a range, half a cycle per span apart.
+#[derive(Clone, Debug)]
+pub struct Powers {
+    range: Range,
+    power: Vec<f64>,
+    background: Vec<f64>,
+}
+
+impl Powers {
+    /// Candidate frequencies, in cycles per span, with their background; most promising first.
+    pub fn candidates(&self, most: usize) -> Vec<(f64, f64)> {
+        let Self {
+            range,
+            power,
+            background,
+        } = self;
+        let mut found: Vec<(f64, f64, f64)> = self
+            .searched()
+            .filter(|&i| {
+                let after = power.get(i + 1).copied().unwrap_or(0.0);
+                power[i] >= power[i - 1] && power[i] > after
+            })
+            .map(|i| (i as f64 / 2.0, power[i] / background[i], background[i]))
+            // A peak between two frequencies of the grid loses up to 19 %.
+            .filter(|&(_, over, _)| over > 0.7 * range.threshold)
+            .collect();
+        found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.total_cmp(&b.0)));
+        found.truncate(most);
+        found
+            .into_iter()
+            .map(|(f, _, background)| (f, background))
+            .collect()
+    }
+
+    fn searched(&self) -> RangeInclusive<usize> {
+        self.range.low..=self.range.high.min(self.power.len() - 1)
+    }
+
+    /// At most `most` points over logarithmic frequency, each the highest of its bin.
+    pub fn outline(&self, most: usize) -> Spectrum {
+        let all = self.searched();
+        let decades = ((all.end() + 1) as f64 / *all.start() as f64).ln();
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        let mut open = None;
+        for i in all.clone() {
+            let bin = ((i as f64 / *all.start() as f64).ln() / decades * most as f64) as usize;
+            let bin = bin.min(most.saturating_sub(1));
+            let hertz = i as f64 / 2.0 / self.range.span * 1e9;
+            let point = (hertz, self.power[i] / self.background[i]);
+            match points.last_mut() {
+                Some(last) if open == Some(bin) => {
+                    if point.1 > last.1 {
+                        *last = point;
+                    }
+                }
+                _ => points.push(point),
+            }
+            open = Some(bin);
+        }
+        Spectrum {
+            threshold: self.range.threshold,
+            points,
+        }
     }
 }
 
@@ -232,5 +290,45 @@ mod tests {
         let above = powers.iter().filter(|&&p| p > 3.0).count() as f64 / 2000.0;
         assert!((mean - 1.0).abs() < 0.08, "{mean}");
         assert!((above - (-3.0_f64).exp()).abs() < 0.015, "{above}");
+    }
+
+    #[test]
+    fn an_outline_keeps_the_highest_power_of_every_bin_and_no_more_points_than_asked_for() {
+        let mut random = Random::new(9);
+        let mut times: Vec<f64> = (0..1_000).map(|_| 1e9 * random.uniform()).collect();
+        times.extend((0..250).map(|i| f64::from(i) * 4e6));
+        let range = Range::of(times.len(), 1_000_000_000).unwrap();
+        let powers = range.powers(&times, &[]);
+        let found = powers.outline(400);
+        assert!((350..=400).contains(&found.points.len()));
+        assert_eq!(found.threshold, range.threshold);
+        assert!(found.points.windows(2).all(|w| w[0].0 < w[1].0));
+        let highest = |all: &mut dyn Iterator<Item = f64>| all.fold(0.0, f64::max);
+        let all = highest(
+            &mut powers
+                .searched()
+                .map(|i| powers.power[i] / powers.background[i]),
+        );
+        let kept = |a: f64, b: f64| {
+            let mut near = found.points.iter().filter(|p| a < p.0 && p.0 < b);
+            highest(&mut near.by_ref().map(|p| p.1))
+        };
+        assert_eq!(kept(0.0, f64::INFINITY), all);
+        // The comb of 250 Hz is one of thousands of frequencies in its bin.
+        assert!(kept(240.0, 260.0) > range.threshold, "{found:?}");
+        // Powers in a bin are not smaller than those left out.
+        let edge = |k: f64| (k / 400.0 * ((range.high + 1) as f64 / range.low as f64).ln()).exp();
+        for k in 390..399 {
+            let (from, to) = (edge(f64::from(k)), edge(f64::from(k + 1)));
+            let inside = powers.searched().filter(|&i| {
+                let at = i as f64 / range.low as f64;
+                from * 1.000_001 < at && at < to * 0.999_999
+            });
+            let most = highest(&mut inside.map(|i| powers.power[i] / powers.background[i]));
+            assert!(found.points.iter().any(|p| p.1 >= most && {
+                let at = p.0 * 2.0 / range.low as f64;
+                from * 0.999 < at && at < to * 1.001
+            }));
+        }
     }
 }
