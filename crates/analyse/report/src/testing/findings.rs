@@ -2,10 +2,11 @@
 
 use super::machine::{CULPRIT, Machine, Step, TALK_NS, WORK_NS, What};
 use idlewave_run::findings::{
-    Advice, ChargedFinding, CpuNoise, Curve, CurvePoint, DetourFindings, Estimate, Findings,
-    FixedWorkFindings, Gain, GainOf, GranularityCurve, LateFinding, LatePartFinding, LengthClass,
-    LoadPoint, LoadSweep, LockstepFindings, Pattern, Periodicity, Prediction, PredictionCheck,
-    Relation, Repeated, SourceFinding, Spectrum, SpeedLevel, TimeStretch, Topology, WarmUp, WhatIf,
+    Advice, ChargedFinding, CombPhase, CpuNoise, Curve, CurvePoint, DetourFindings, Estimate,
+    Findings, FixedWorkFindings, Gain, GainOf, GranularityCurve, LateFinding, LatePartFinding,
+    LengthClass, LoadPoint, LoadSweep, LockstepFindings, Pattern, Periodicity, Prediction,
+    PredictionCheck, Relation, Repeated, SourceFinding, Spectrum, SpeedLevel, TimeStretch,
+    Topology, WarmUp, WhatIf,
 };
 use idlewave_run::{
     Contamination, Ledger, Manifest, NoiseProfile, SourceKind, TraceCost, TraceMode, TraceSheet,
@@ -232,7 +233,7 @@ fn sources(machine: &Machine, manifest: &Manifest, late: &[(&Step, u64)]) -> Vec
                     window_ns: 20_000,
                     coincide: 0.25,
                     p: 1e-6,
-                    offsets: Vec::new(),
+                    offsets: vec![estimate(1_000_000.0, events)],
                 }),
                 cpus: hits.iter().map(|h| Cpu::new(h.0)).collect(),
                 detail: (*kind == SourceKind::Hypervisor).then(|| {
@@ -302,7 +303,10 @@ fn cpu_noise(machine: &Machine, cpu: usize) -> CpuNoise {
         period: estimate(4_000_000.0, n),
         share: 0.9,
         power: 7.5,
-        phase: None,
+        phase: Some(CombPhase {
+            reference_ns: begin + watched / 2,
+            offset: estimate(1_500_000.0, n),
+        }),
     };
     let edges = [300, 1_000, 10_000, 100_000, 1_000_000];
     let classes = edges.iter().enumerate().map(|(i, &from)| {
