@@ -6,7 +6,7 @@ use crate::fixed_time::{fixed_time_findings, fixed_times};
 use crate::fixed_work::{Work, fixed_work};
 use crate::reserved::{Gaps, reserved_gaps};
 use idlewave_run::findings::{
-    CpuNoise, Estimate, FixedTimeFindings, FixedWorkFindings, SpeedLevel,
+    CpuNoise, DetourFindings, Estimate, FixedTimeFindings, FixedWorkFindings, SpeedLevel,
 };
 use idlewave_run::tables::{Detours, Quanta};
 use idlewave_run::{PhaseKind, Reserve, RunReader, WorkKernel};
@@ -14,6 +14,9 @@ use idlewave_stats::blocks;
 use idlewave_stats::warm_up::{self, Start};
 use idlewave_units::{Cpu, Nanos, NodeId};
 use std::collections::BTreeMap;
+
+/// CPUs with a periodogram, and with durations over time, at most.
+const DRAWN: usize = 16;
 
 /// One entry per CPU that was measured, in order of node and CPU.
 ///
@@ -121,7 +124,26 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
             noise.starts = warm_up::repeated(&starts);
         }
     }
-    Ok(cpus.into_values().collect())
+    let mut cpus: Vec<CpuNoise> = cpus.into_values().collect();
+    keep_worst(&mut cpus);
+    Ok(cpus)
+}
+
+/// Keeps what is drawn in many points only for the CPUs that lose most, so that the findings of very
+/// many CPUs stay small.
+pub(crate) fn keep_worst(cpus: &mut [CpuNoise]) {
+    let mut detours: Vec<&mut DetourFindings> =
+        cpus.iter_mut().filter_map(|c| c.detours.as_mut()).collect();
+    detours.sort_by(|a, b| b.stolen.value.total_cmp(&a.stolen.value));
+    let rest = detours.into_iter().skip(DRAWN);
+    rest.for_each(|found| found.spectrum = None);
+    let mut work: Vec<&mut FixedWorkFindings> = cpus
+        .iter_mut()
+        .filter_map(|c| c.fixed_work.as_mut())
+        .collect();
+    work.sort_by(|a, b| b.slowdown.value.total_cmp(&a.slowdown.value));
+    let rest = work.into_iter().skip(DRAWN);
+    rest.for_each(|found| found.times.clear());
 }
 
 /// Takes the entries of a phase, in order of CPU.

@@ -1,6 +1,6 @@
 use super::*;
 use idlewave_run::WorkKernel;
-use idlewave_run::findings::{DetourFindings, WarmUp};
+use idlewave_run::findings::{DetourFindings, Spectrum, TimeStretch, WarmUp};
 use idlewave_run::tables::{Sources, Tasks};
 use idlewave_run::testing::empty_manifest;
 use idlewave_stats::blocks;
@@ -163,4 +163,32 @@ fn two_nodes_have_no_peers() {
         &Catalog::new(&Tasks::default(), &Sources::default()),
     );
     assert_eq!(one, None);
+}
+
+#[test]
+fn of_many_cpus_the_sixteen_that_lose_most_keep_their_many_points() {
+    let mut cpus: Vec<CpuNoise> = (0..20)
+        .map(|cpu| noise(0, cpu, estimate(0.01 * f64::from(cpu), 0.0), 1_000))
+        .collect();
+    for (cpu, found) in (0_u32..).zip(&mut cpus) {
+        found.detours.as_mut().unwrap().spectrum = Some(Spectrum {
+            threshold: 15.0,
+            points: vec![(1.0, 1.0)],
+        });
+        let work = found.fixed_work.as_mut().unwrap();
+        work.slowdown.value = f64::from(100 - cpu);
+        work.times = vec![TimeStretch {
+            begin: Nanos::ZERO,
+            lower: Nanos::ZERO,
+            median: Nanos::ZERO,
+            upper: Nanos::ZERO,
+        }];
+    }
+    crate::cpu_noise::keep_worst(&mut cpus);
+    for (cpu, found) in cpus.iter().enumerate() {
+        let spectrum = &found.detours.as_ref().unwrap().spectrum;
+        assert_eq!(spectrum.is_some(), cpu >= 4, "{cpu}");
+        let times = &found.fixed_work.as_ref().unwrap().times;
+        assert_eq!(!times.is_empty(), cpu < 16, "{cpu}");
+    }
 }

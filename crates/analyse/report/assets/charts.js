@@ -139,16 +139,17 @@ idlewave.charts = () => {
     });
     box.append(grid);
   };
+  const absent = "Not measured, or left out: this is kept for the 16 CPUs that lose most.";
   const of = [];
   const draw = (id, plot) => { if (byId(id)) { plot(); of.push(drawings[drawings.length - 1]); } };
   draw("chart-work", () => drawings.push(work));
   draw("chart-lengths", () => drawings.push(lengths));
   draw("chart-speed", () => lines("chart-speed", speed, inSpan,
-    { linear: true, floor: 0, format: time, tick: short, title: "duration of the same work", levels: speeds, range: usual }));
+    { linear: true, floor: 0, format: time, tick: short, title: "duration of the same work", levels: speeds, range: usual, absent }));
   draw("chart-spectrum", () => lines("chart-spectrum", spectra,
     { label: "frequency", format: hertz, tick: (v) => hertz(v).replace(/\.0+ /, " "), title: "frequency" },
     { floor: 1e-2, format: (v) => idlewave.digits(v), tick: (v) => String(v), title: "power over the threshold",
-      uprights: periods, levels: () => [{ at: 1, color: color("alarm") }] }));
+      uprights: periods, levels: () => [{ at: 1, color: color("alarm") }], absent }));
   if (byId("detour-classes")) classes();
   choice.addEventListener("change", () => {
     of.forEach((draw) => draw());

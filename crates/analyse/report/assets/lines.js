@@ -3,14 +3,17 @@
  *  every one (`each`) or at powers of four (`powers`), of y at 2 and 5 as well (`fine`). `uprights` and `levels` return marks
  *  { at, color, text } on x and y; `title` of an axis stands beside it;
  *  `range` returns [low, high] of y, beyond which lines are cut off. A line may have a `width`. */
-idlewave.lines = (id, all, xText, { mark, floor = 1e-4, format, tick, fine, linear, title, uprights, levels, range } = {}) => {
+idlewave.lines = (id, all, xText, { mark, floor = 1e-4, format, tick, fine, linear, title, uprights, levels, range, absent } = {}) => {
   const { byId, slowdown, color, drawings } = idlewave;
   const shown = format || slowdown;
   let plot;
   drawings.push(() => {
     const box = byId(id);
     if (plot) plot.destroy();
+    plot = undefined;
+    box.replaceChildren();
     const drawn = (typeof all === "function" ? all() : all).filter((l) => l.points.length);
+    if (absent && !drawn.length) { box.append(idlewave.element("p", absent, { class: "absent" })); return; }
     const xs = [...new Set(drawn.flatMap((l) => l.points.map((p) => p[0])))].sort((a, b) => a - b);
     const column = (l, pick) => {
       const known = new Map(l.points.map((p) => [p[0], Math.max(floor, pick(p[1]))]));

@@ -158,7 +158,8 @@ pub struct DetourFindings {
     pub classes: Vec<LengthClass>,
     /// Period of regular detours, strongest first.
     pub periods: Vec<Periodicity>,
-    /// Periodogram of their starts; `None` of fewer than 8, and in findings older than this field.
+    /// Periodogram of their starts; `None` of fewer than 8, beyond the 16 CPUs that lose most,
+    /// and in findings older than this field.
     #[serde(default)]
     pub spectrum: Option<Spectrum>,
     /// Histogram of their lengths on log bins: lower edge in ns, count. Empty bins are left out.
@@ -220,7 +221,8 @@ pub struct FixedWorkFindings {
     pub warm_up: WarmUp,
     /// Histogram of durations on log bins: lower edge in ns, count. Empty bins are left out.
     pub histogram: Vec<(u64, u64)>,
-    /// Durations over time, in at most 400 stretches.
+    /// Durations over time, in at most 400 stretches; empty beyond the 16 CPUs that are slowed down
+    /// most.
     #[serde(default)]
     pub times: Vec<TimeStretch>,
 }

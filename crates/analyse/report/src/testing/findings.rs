@@ -340,17 +340,10 @@ fn cpu_noise(machine: &Machine, cpu: usize) -> CpuNoise {
             largest: lengths.iter().max().map(|l| Nanos::from_nanos(*l)),
             classes: classes.collect(),
             periods: vec![tick()],
-            spectrum: Some(Spectrum {
+            spectrum: (cpu < 16).then(|| Spectrum {
                 threshold: 15.0,
-                points: (0..200)
-                    .map(|i| 10.0 * 1.04_f64.powi(i))
-                    .zip((0..200).map(|i| {
-                        if i == 82 {
-                            60.0
-                        } else {
-                            f64::from(i * 37 % 11)
-                        }
-                    }))
+                points: (1_u8..60)
+                    .map(|i| (10.0 * f64::from(i), if i == 25 { 60.0 } else { 2.0 }))
                     .collect(),
             }),
             histogram: histogram(lengths.iter().copied()),
@@ -386,7 +379,7 @@ fn cpu_noise(machine: &Machine, cpu: usize) -> CpuNoise {
                 ratio: 1.4,
             },
             histogram: histogram(quanta),
-            times: (0..20)
+            times: (0..if cpu < 16 { 20 } else { 0 })
                 .map(|i| TimeStretch {
                     begin: Nanos::from_millis(i * 5),
                     lower: Nanos::from_nanos(WORK_NS),
