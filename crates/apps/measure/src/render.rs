@@ -57,8 +57,11 @@ fn place(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
 fn lockstep(out: &mut String, found: &LockstepOutcome) -> std::fmt::Result {
     let what = match found.coupling {
         Coupling::Neighbours => {
-            let ways: Vec<&str> = found.variants.iter().map(|v| v.name()).collect();
-            format!("neighbour exchange, {}", ways.join(" and "))
+            let way = match found.variants.as_slice() {
+                [one] => one.name().to_owned(),
+                several => counted(several.len(), "way").to_string(),
+            };
+            format!("neighbour exchange, {way}")
         }
         other => other.name().to_owned(),
     };
