@@ -7,8 +7,8 @@ use idlewave_run::findings::{Findings, RateLaw};
 use idlewave_units::named;
 use idlewave_units::show::{self, count};
 
-const WIDTH: f64 = 640.0;
-const HEIGHT: f64 = 320.0;
+const WIDTH: f64 = 420.0;
+const HEIGHT: f64 = 260.0;
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 10.0;
@@ -72,13 +72,17 @@ pub(super) fn figure(findings: &Findings, law: &RateLaw) -> String {
         }
         false => "",
     };
+    let dashes = match law.square_root {
+        Some(_) => " Dashes: the square-root law.",
+        None => "",
+    };
     format!(
         "<div class=\"figure\"><h3>By the rate of the noise, {} ranks in a ring</h3>{}{}{}</div>\n",
         count(law.ranks),
         drawing(law, here.as_ref()),
         caption(&escape(&format!("{}.", rate_law_sentence(law)))),
         caption(&format!(
-            "The same noise, striking more rarely or more often; the ring marks the measured rate. Dashes: the square-root law. Dots: \
+            "The same noise, striking more rarely or more often; the ring marks the measured rate.{dashes} Dots: \
              what strikes take from one rank; the distance above them is what waiting for others adds.{absorbed}{beside}"
         ))
     )
