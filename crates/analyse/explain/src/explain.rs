@@ -9,7 +9,7 @@ use crate::jitter;
 use crate::kernel::{Kernels, for_each_activation};
 use crate::load_sweep::load_sweep;
 use crate::lockstep::{LATEST_KEPT, Late, LockstepAnalysis, LockstepPhase, analyse};
-use crate::node_ranks::{Taken, is_of_nodes, kept, node_ranks};
+use crate::node_ranks::{Taken, kept, node_ranks};
 use crate::observe::{Observed, observe, watch_strikes};
 use crate::others::top_others;
 use crate::profile::profile;
@@ -284,7 +284,7 @@ fn struck(
     let mut by_source: BTreeMap<SourceId, Vec<Strike>> = BTreeMap::new();
     let mut table = SourceTable::default();
     let mut taken = Taken::default();
-    let of_nodes = is_of_nodes(manifest);
+    let of_nodes = manifest.measures_several_nodes();
     let mut delays = BTreeMap::new();
     for ((watch, charges), extras) in watches.iter().zip(charges).zip(extras) {
         let found = watch_strikes(watch, &charges, extras, catalog, kernels);

@@ -20,9 +20,7 @@ use std::collections::BTreeMap;
 /// The sweep; `None` if the run has none. `ticks` are the strikes of timer ticks.
 pub fn load_sweep(run: &RunReader, ticks: &[Strike]) -> Result<Option<LoadSweep>, ExplainError> {
     let phases = &run.manifest().phases;
-    let mut nodes = phases.iter().filter_map(|p| p.kind.measured_node());
-    let node = nodes.next();
-    if nodes.any(|other| Some(other) != node) {
+    if run.manifest().measures_several_nodes() {
         return Ok(None);
     }
     let loops = (0_u32..)

@@ -61,16 +61,6 @@ impl Taken {
     }
 }
 
-/// Whether the CPUs of several nodes were measured.
-pub fn is_of_nodes(manifest: &Manifest) -> bool {
-    let mut nodes = manifest
-        .phases
-        .iter()
-        .filter_map(|p| p.kind.measured_node());
-    let first = nodes.next();
-    nodes.any(|node| Some(node) != first)
-}
-
 /// The nodes, compared; `None` unless there are several. `cpus` are in order of node and CPU.
 pub fn node_ranks(
     manifest: &Manifest,

@@ -76,9 +76,18 @@ fn lockstep(out: &mut String, found: &LockstepOutcome) -> std::fmt::Result {
         None => "",
     };
     writeln!(out, "{what}{bytes}; computation {work}{scaling}\n")?;
-    if let Some(ways) = &found.ways {
-        return compared(out, ways);
+    match &found.ways {
+        Some(ways) => compared(out, ways)?,
+        None => by_ranks(out, found)?,
     }
+    if found.several_nodes {
+        several_nodes(out, &found.series)?;
+    }
+    Ok(())
+}
+
+/// One row per number of ranks.
+fn by_ranks(out: &mut String, found: &LockstepOutcome) -> std::fmt::Result {
     writeln!(
         out,
         "{:>5} {:>7} {:>17} {:>8} {:>8} {:>9} {:>7} {:>12}",
@@ -121,11 +130,7 @@ fn lockstep(out: &mut String, found: &LockstepOutcome) -> std::fmt::Result {
          median from the last arrival to the end of the wait; predicted: expected\n\
          maximum of the ranks' computations plus that exchange, for independent ranks\n\
          that all wait for each other; pitfalls: docs/measure.md."
-    )?;
-    if found.several_nodes {
-        several_nodes(out, &found.series)?;
-    }
-    Ok(())
+    )
 }
 
 /// What disturbances cost, beside the exchange that they disturb.
@@ -214,11 +219,13 @@ fn advice(first: &Way, other: &Way) -> String {
 fn several_nodes(out: &mut String, series: &[SeriesFindings]) -> std::fmt::Result {
     let error = series.iter().map(|s| s.clock_error).max();
     let error = time(error.unwrap_or(Nanos::ZERO).as_f64());
-    let coarse: Vec<String> = series
+    let mut coarse: Vec<String> = series
         .iter()
         .filter(|s| !s.one_clock)
         .map(|s| s.ranks.to_string())
         .collect();
+    // Ways that took turns have the same ranks.
+    coarse.dedup();
     writeln!(
         out,
         "Ranks on several nodes: clocks compared by messages, at most {error} off."

@@ -7,8 +7,7 @@
 use crate::series::SeriesFindings;
 use idlewave_run::ExchangeVariant;
 use idlewave_run::findings::Estimate;
-use idlewave_stats::quantiles;
-use idlewave_stats::warm_up::STARTS_NEEDED;
+use idlewave_stats::quantiles::{self, MEDIAN_NEEDS};
 use serde::Serialize;
 
 /// How often each way is measured.
@@ -55,7 +54,7 @@ impl Verdict {
     /// Of the interval of [`Way::longer`].
     pub fn of(longer: &Estimate) -> Self {
         match longer {
-            e if e.n < STARTS_NEEDED as u64 => Self::NotKnown,
+            e if e.n < MEDIAN_NEEDS as u64 => Self::NotKnown,
             e if e.low > 0.0 => Self::Longer,
             e if e.high < 0.0 => Self::Shorter,
             _ => Self::NoDifference,

@@ -6,7 +6,7 @@
 
 use crate::StudyOptions;
 use crate::plan::Plan;
-use crate::record::{Request, measured};
+use crate::record::{Request, measured, sleep_unless};
 use idlewave_capture::host::allowed_cpus;
 use idlewave_clock::{Calibration, Counter};
 use idlewave_fabric::mpi::{MpiFabric, ThreadLevel};
@@ -27,8 +27,10 @@ use tempfile::TempDir;
 /// How rarely a rank that does not measure looks whether its node is done.
 const PAUSE: Duration = Duration::from_millis(50);
 const ROOT: Rank = Rank::new(0);
-/// Words of a CPU set that ranks exchange: 1,024 CPUs.
-const WORDS: usize = 16;
+/// Words of a CPU set that ranks exchange: 8,192 CPUs, the most that Linux is built for.
+const WORDS: usize = 128;
+/// How rarely a rank that does not measure looks, meanwhile, whether it shall stop.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What became of a study in a job.
 #[derive(Debug)]
@@ -157,7 +159,7 @@ impl Job<'_> {
         let own = match leads {
             true => Some(self.measure(steps)),
             false => {
-                std::thread::sleep(self.options.duration.to_duration());
+                self.sleep();
                 None
             }
         };
@@ -203,6 +205,12 @@ impl Job<'_> {
             )?)),
             false => Ok(JobStudy::Elsewhere),
         }
+    }
+
+    /// Sleeps while others measure.
+    fn sleep(&self) {
+        let duration = self.options.duration.to_duration();
+        sleep_unless(duration, LOOK, || self.stop.is_requested());
     }
 
     /// Where the bundle will be.

@@ -133,7 +133,7 @@ impl Plan {
             quantum: Work::Time(quantum).into(),
             runs: None,
         };
-        // A warm-up shows only before anything has run on the CPUs.
+        // A warm-up shows only after idleness: before, at most the speed of one CPU was measured.
         let parts = vec![
             on(&list, Part::Rest, share(4)),
             on(&list, work, share(5).min(most_work)),

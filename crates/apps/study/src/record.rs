@@ -22,6 +22,7 @@ use idlewave_units::{Bytes, CpuSet, NodeId};
 use idlewave_workloads::speed::Speed;
 use idlewave_workloads::{Kernel, enter_realtime};
 use phases::Phases;
+pub(crate) use phases::sleep_unless;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -187,7 +188,10 @@ fn sized(
                 None => "--load memory".to_owned(),
             },
             reason: format!("the arrays of all CPUs, {all}, do not fit into {room} of memory"),
-            next: "give a smaller --array, or fewer --cpus".to_owned(),
+            next: match size {
+                Some(_) => "give a smaller --array, or fewer --cpus".to_owned(),
+                None => "omit memory from --load".to_owned(),
+            },
         }),
     }
 }

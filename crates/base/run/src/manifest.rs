@@ -84,6 +84,13 @@ impl Manifest {
         self.phases.get(phase as usize)?.kind.measured_node()
     }
 
+    /// Whether the CPUs of more than one node were measured by themselves.
+    pub fn measures_several_nodes(&self) -> bool {
+        let mut nodes = self.phases.iter().filter_map(|p| p.kind.measured_node());
+        let first = nodes.next();
+        nodes.any(|node| Some(node) != first)
+    }
+
     /// A sentence for every node that other programs kept busy; see [`busy_nodes`].
     pub fn busy_nodes(&self) -> Vec<String> {
         let nodes = self.nodes.iter();

@@ -17,6 +17,9 @@
 use crate::distributions::binomial_cdf;
 use crate::estimate::Estimate;
 
+/// Fewer values allow no 95 % interval of a median.
+pub const MEDIAN_NEEDS: usize = 6;
+
 /// Median of `values`, in any order, with its 95 % interval; all zero, with `n` = 0, if there are
 /// none.
 pub fn median(values: &[u64]) -> Estimate {

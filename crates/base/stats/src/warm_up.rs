@@ -98,8 +98,8 @@ pub fn verdict_of(windows: &[Window]) -> WarmUp {
     }
 }
 
-/// Fewer starts allow no 95 % interval of a median.
-pub const STARTS_NEEDED: usize = 6;
+/// Fewer starts allow no verdict.
+pub const STARTS_NEEDED: usize = quantiles::MEDIAN_NEEDS;
 
 /// One start after idleness.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,38 +5,21 @@
 //! the readings at which it really began and ended. A unit that was interrupted for longer than an
 //! interval makes its quantum so much longer; no quantum is left out, and none is made up.
 
-use crate::crew::{self, Feed, Member, pass_all};
-use crate::fixed_work::{CHUNKS, chunk_items};
-use crate::kernel::Kernel;
-use crate::recorder::channel;
+use crate::quanta::Quanta;
 use crate::{Sink, WorkloadError};
 use bytemuck::{Pod, Zeroable};
 use idlewave_clock::{Calibration, Source, with_source};
-use idlewave_run::WorkKernel;
 use idlewave_run::spill::RecordKind;
-use idlewave_units::{Bytes, Cpu, Nanos, Rank};
+use idlewave_units::Nanos;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Params {
-    /// One thread on each.
-    pub cpus: Vec<Cpu>,
-    /// How long.
-    pub duration: Duration,
+    /// What is repeated, in units of its steps.
+    pub quanta: Quanta,
     /// Distance of the points of the grid.
     pub interval: Nanos,
-    /// What is repeated.
-    pub kernel: WorkKernel,
-    /// Size of its arrays, of each CPU.
-    pub array: Option<Bytes>,
-    /// Its steps in one unit.
-    pub work_steps: u64,
-    /// Priority of the threads under SCHED_FIFO; `None` for the ordinary policy.
-    pub realtime: Option<u8>,
-    /// Index of the phase, for the table.
-    pub phase: u32,
 }
 
 /// A quantum: start and end in counts, and the units that ended in it.
@@ -118,43 +101,28 @@ pub fn run(
 ) -> Result<u64, WorkloadError> {
     let counter = calibration.counter();
     let rate = calibration.counts_per_second();
-    let duration = (params.duration.as_secs_f64() * rate) as u64;
+    let Quanta {
+        duration,
+        work_steps,
+        ..
+    } = params.quanta;
+    let duration = (duration.as_secs_f64() * rate) as u64;
     let grid = Grid {
         origin: calibration.update().counts,
         interval: params.interval.as_secs_f64() * rate,
     };
-    let (kernel, array, steps) = (params.kernel, params.array, params.work_steps);
     let expected = params.interval.to_duration();
-    let mut feeds = Vec::new();
-    let mut bodies = Vec::new();
-    for &cpu in &params.cpus {
-        let (mut recorder, collector) = channel::<Counted>(CHUNKS, chunk_items(expected));
-        feeds.push(Feed {
-            collector,
-            kind: RecordKind::TimedQuantum,
-            phase: params.phase,
-            cpu,
-            rank: Rank::new(0),
-        });
-        bodies.push(move || {
-            let mut work = Kernel::new(kernel, array);
+    params.quanta.run(
+        ("iw-time", RecordKind::TimedQuantum, expected),
+        |work, recorder| {
             with_source!(counter, s => {
-                count(s, grid, duration, halt, || work.advance(steps), |q| recorder.push(q));
+                count(s, grid, duration, halt, || work.advance(work_steps), |q| recorder.push(q));
             });
-            std::hint::black_box(work);
-            recorder.finish();
-            recorder.lost()
-        });
-    }
-    let lost = crew::run(
-        &Member::on_each(&params.cpus, "iw-time", params.realtime),
-        bodies,
-        halt,
+        },
         calibration,
+        halt,
         sink,
-        |pair, sink| pass_all(&feeds, pair, sink),
-    )?;
-    Ok(lost.into_iter().sum())
+    )
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ mod work;
 
 use crate::crew::{self, Feed, Member, pass_all};
 use crate::detour::{self, Gap};
-use crate::fixed_work::{CHUNKS, chunk_items};
+use crate::quanta::{CHUNKS, chunk_items};
 use crate::recorder::channel;
 use crate::{Sink, WorkloadError};
 use idlewave_clock::{Calibration, with_source};

@@ -55,28 +55,12 @@ impl Rows {
             }
             (RecordKind::Quantum, Some(PhaseKind::FixedWork { .. })) => {
                 for span in bytemuck::cast_slice::<u64, Span>(words) {
-                    let begin_ns = calibration.to_ns(span.begin);
-                    let end_ns = calibration.to_ns(span.end);
-                    self.quanta.push(Quantum {
-                        phase: block.phase,
-                        cpu: block.cpu,
-                        begin_ns,
-                        duration: Nanos::from_nanos(end_ns.saturating_sub(begin_ns)),
-                        units: None,
-                    });
+                    self.quantum(block, [span.begin, span.end], None, calibration);
                 }
             }
             (RecordKind::TimedQuantum, Some(PhaseKind::FixedTime { .. })) => {
-                for counted in bytemuck::cast_slice::<u64, Counted>(words) {
-                    let begin_ns = calibration.to_ns(counted.begin);
-                    let end_ns = calibration.to_ns(counted.end);
-                    self.quanta.push(Quantum {
-                        phase: block.phase,
-                        cpu: block.cpu,
-                        begin_ns,
-                        duration: Nanos::from_nanos(end_ns.saturating_sub(begin_ns)),
-                        units: Some(counted.units),
-                    });
+                for one in bytemuck::cast_slice::<u64, Counted>(words) {
+                    self.quantum(block, [one.begin, one.end], Some(one.units), calibration);
                 }
             }
             (
@@ -99,6 +83,24 @@ impl Rows {
             _ => return (words.len() / block.kind.words()) as u64,
         }
         0
+    }
+
+    /// A quantum with its first and last reading in counts.
+    fn quantum(
+        &mut self,
+        block: &Block,
+        counts: [u64; 2],
+        units: Option<u64>,
+        calibration: &Calibration,
+    ) {
+        let [begin_ns, end_ns] = counts.map(|counts| calibration.to_ns(counts));
+        self.quanta.push(Quantum {
+            phase: block.phase,
+            cpu: block.cpu,
+            begin_ns,
+            duration: Nanos::from_nanos(end_ns.saturating_sub(begin_ns)),
+            units,
+        });
     }
 
     fn detours(&mut self, block: &Block, words: &[u64], of_rank: bool, calibration: &Calibration) {

@@ -130,15 +130,17 @@ fn quanta(duration: Duration, runs: Option<u64>) -> Rows {
     let (mut calibration, _) = clock();
     let mut kept = Kept::default();
     let params = fixed_work::Params {
-        cpus: vec![allowed_cpu()],
-        duration,
-        kernel: WorkKernel::Fibonacci,
-        array: None,
-        work_steps: 20_000,
+        quanta: idlewave_workloads::Quanta {
+            cpus: vec![allowed_cpu()],
+            duration,
+            kernel: WorkKernel::Fibonacci,
+            array: None,
+            work_steps: 20_000,
+            realtime: None,
+            phase: 0,
+        },
         expected: Duration::from_micros(5),
         runs,
-        realtime: None,
-        phase: 0,
     };
     let halt = AtomicBool::new(false);
     let lost = fixed_work::run(&params, &mut calibration, &halt, &mut kept);

@@ -15,7 +15,8 @@ type Place = (NodeId, Cpu);
 type Values = BTreeMap<Place, Vec<f64>>;
 
 pub fn compare(runs: [Explained<'_>; 2], found: &mut Comparison) -> Result<(), ExplainError> {
-    if runs.iter().any(|(run, _)| has_several_nodes(run)) {
+    let several = |(run, _): &Explained<'_>| run.manifest().measures_several_nodes();
+    if runs.iter().any(several) {
         found.not_compared.push(
             "CPUs of several nodes one by one: only all together are compared (idlewave explain \
              compares the nodes of a run with each other)"
@@ -24,14 +25,6 @@ pub fn compare(runs: [Explained<'_>; 2], found: &mut Comparison) -> Result<(), E
     }
     detours(runs.map(|(run, _)| run), found)?;
     work(runs, found)
-}
-
-/// Whether the CPUs of more than one node were measured.
-fn has_several_nodes(run: &RunReader) -> bool {
-    let phases = run.manifest().phases.iter();
-    let mut nodes = phases.filter_map(|phase| phase.kind.measured_node());
-    let first = nodes.next();
-    nodes.any(|node| Some(node) != first)
 }
 
 /// Compares a quantity of all CPUs together and of every CPU that both runs have, unless they are
@@ -148,8 +141,7 @@ fn block_sums(
         .map(|(&place, l)| (place, vec![(0.0, 0.0); (span(l.1) / size) as usize]))
         .collect();
     run.for_each::<Detours>(|d| {
-        let node = run.manifest().phases.get(d.phase as usize);
-        let Some(node) = node.and_then(|phase| phase.kind.measured_node()) else {
+        let Some(node) = run.manifest().measured_node(d.phase) else {
             return;
         };
         let place = (node, d.cpu);

@@ -9,7 +9,7 @@ use idlewave_session::{Current, Recording};
 use idlewave_sys::affinity::bind;
 use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, NodeId, counted};
 use idlewave_workloads::speed::Speed;
-use idlewave_workloads::{Neighbours, detour, fixed_time, fixed_work, lockstep};
+use idlewave_workloads::{Neighbours, Quanta, detour, fixed_time, fixed_work, lockstep};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -156,6 +156,19 @@ impl Phases<'_> {
         recording.phase_ended()
     }
 
+    /// What the threads of a phase repeat.
+    fn quanta(&self, piece: &Piece, quantum: Quantum, phase: usize) -> Quanta {
+        Quanta {
+            cpus: piece.cpus.clone(),
+            duration: piece.duration,
+            kernel: quantum.kernel,
+            array: quantum.array,
+            work_steps: quantum.work.steps(self.speed),
+            realtime: self.plan.realtime,
+            phase: phase as u32,
+        }
+    }
+
     fn fixed_work(
         &mut self,
         recording: &mut Recording<'_>,
@@ -166,40 +179,27 @@ impl Phases<'_> {
         let cpus = counted(piece.cpus.len(), "CPU");
         let what = format!("timing the fixed work quantum on {cpus}");
         self.part(recording, &what, piece);
-        let Quantum {
-            work,
-            kernel,
-            array,
-        } = quantum;
-        let work_steps = work.steps(self.speed);
         let kind = PhaseKind::FixedWork {
             node: NodeId::new(0),
-            work_steps,
-            kernel,
-            array,
+            work_steps: quantum.work.steps(self.speed),
+            kernel: quantum.kernel,
+            array: quantum.array,
         };
         let index = self.begin(recording, kind, piece)?;
         let params = fixed_work::Params {
-            cpus: piece.cpus.clone(),
-            duration: piece.duration,
-            kernel,
-            array,
-            work_steps,
-            expected: work.time(self.speed).to_duration(),
+            quanta: self.quanta(piece, quantum, index),
+            expected: quantum.work.time(self.speed).to_duration(),
             runs,
-            realtime: self.plan.realtime,
-            phase: index as u32,
         };
         let halt = Arc::clone(&recording.halt);
         let lost = fixed_work::run(&params, &mut self.calibration, &halt, recording)?;
-        recording.out.manifest.phases[index].end_ns = monotonic_ns();
         recording.out.manifest.losses.enter(
             "fixed work quanta for which there was no room",
             lost,
             "the slow-down rests on the others",
             "measure fewer CPUs at a time with --cpus",
         );
-        recording.phase_ended()
+        ended(recording, index)
     }
 
     fn fixed_time(
@@ -212,40 +212,27 @@ impl Phases<'_> {
         let cpus = counted(piece.cpus.len(), "CPU");
         let what = format!("counting work in fixed times on {cpus}");
         self.part(recording, &what, piece);
-        let Quantum {
-            work,
-            kernel,
-            array,
-        } = quantum;
-        let work_steps = work.steps(self.speed);
         let kind = PhaseKind::FixedTime {
             node: NodeId::new(0),
             interval,
-            work_steps,
-            kernel,
-            array,
+            work_steps: quantum.work.steps(self.speed),
+            kernel: quantum.kernel,
+            array: quantum.array,
         };
         let index = self.begin(recording, kind, piece)?;
         let params = fixed_time::Params {
-            cpus: piece.cpus.clone(),
-            duration: piece.duration,
+            quanta: self.quanta(piece, quantum, index),
             interval,
-            kernel,
-            array,
-            work_steps,
-            realtime: self.plan.realtime,
-            phase: index as u32,
         };
         let halt = Arc::clone(&recording.halt);
         let lost = fixed_time::run(&params, &mut self.calibration, &halt, recording)?;
-        recording.out.manifest.phases[index].end_ns = monotonic_ns();
         recording.out.manifest.losses.enter(
             "fixed time quanta for which there was no room",
             lost,
             "the work lost rests on the others",
             "measure fewer CPUs at a time with --cpus, or a longer --every",
         );
-        recording.phase_ended()
+        ended(recording, index)
     }
 
     fn lockstep(
@@ -305,6 +292,12 @@ impl Phases<'_> {
     }
 }
 
+/// Ends a phase now.
+fn ended(recording: &mut Recording<'_>, phase: usize) -> Result<(), SessionError> {
+    recording.out.manifest.phases[phase].end_ns = monotonic_ns();
+    recording.phase_ended()
+}
+
 /// While it lives, the thread that made it runs on some of these CPUs only.
 struct Apart(CpuSet);
 
@@ -319,11 +312,16 @@ impl Drop for Apart {
 fn rest(recording: &mut Recording<'_>, duration: Duration) {
     const LOOK: Duration = Duration::from_millis(100);
     recording.part("leaving the CPUs idle", Current::default());
+    sleep_unless(duration, LOOK, || recording.is_over());
+}
+
+/// Sleeps, and looks as rarely as this whether it is over.
+pub fn sleep_unless(duration: Duration, look: Duration, mut is_over: impl FnMut() -> bool) {
     let begun = Instant::now();
     while let Some(left) = duration.checked_sub(begun.elapsed()) {
-        if recording.is_over() {
+        if is_over() {
             break;
         }
-        std::thread::sleep(left.min(LOOK));
+        std::thread::sleep(left.min(look));
     }
 }
