@@ -405,3 +405,38 @@ fn a_rare_straggler_costs_efficiency_and_nothing_else() {
     assert_eq!(found.rows.len(), 4);
     assert_eq!(found.only_one, ["update, 4 ranks (B)"]);
 }
+
+/// CPUs of the second node lose twice as much: those of one number do not stand for each other.
+#[test]
+fn cpus_of_several_nodes_are_compared_all_together() {
+    let of_nodes = |seed, detour| {
+        let mut kinds = Vec::new();
+        let mut all = Detours::default();
+        for (phase, detour) in [(0_u32, detour), (1, 2 * detour)] {
+            let made = Made {
+                seed: seed + u64::from(phase),
+                detour,
+                ..USUAL
+            };
+            let (mut kind, detours) = made.detours();
+            if let PhaseKind::Detour { node, .. } = &mut kind {
+                *node = NodeId::new(phase);
+            }
+            kinds.push(kind);
+            for row in detours.rows() {
+                all.push(Detour { phase, ..row });
+            }
+        }
+        recorded(false, kinds, |out| out.write_table(&all).unwrap())
+    };
+    let [a, b] = [of_nodes(1, 5_000), of_nodes(7, 6_000)];
+    let found = compare([(&a.run, &a.findings), (&b.run, &b.findings)]).unwrap();
+    // Of four CPUs, 1,000 or 250 detours of 5 or 10 us and half a microsecond each: 0.49 %.
+    let stolen = row(&found, Quantity::Stolen, "all CPUs");
+    assert!((stolen.a.mean - 0.0050).abs() < 0.0003, "{stolen:#?}");
+    assert_eq!(stolen.verdict, Verdict::More);
+    let single = |row: &&Row| row.subject.to_string().starts_with("CPU ");
+    assert_eq!(found.rows.iter().find(single), None);
+    let why = found.not_compared.join("; ");
+    assert!(why.contains("CPUs of several nodes"), "{why}");
+}
