@@ -18,10 +18,7 @@ pub fn render(outcome: &Outcome) -> String {
     // Writing to a String cannot fail, here and below.
     let _ = place(&mut out, outcome);
     for busy in busy_nodes(&outcome.machine) {
-        let options = textwrap::Options::new(80)
-            .initial_indent("! ")
-            .subsequent_indent("  ");
-        let _ = writeln!(out, "{}", textwrap::fill(&busy, options));
+        let _ = paragraph(&mut out, "! ", "  ", &busy);
     }
     let _ = match &outcome.results {
         Results::Lockstep(found) => lockstep(&mut out, found),
@@ -40,6 +37,14 @@ pub fn render(outcome: &Outcome) -> String {
         );
     }
     out
+}
+
+/// A paragraph of at most 80 columns, with blanks or a mark before its first line and the rest.
+pub(crate) fn paragraph(out: &mut String, first: &str, rest: &str, text: &str) -> std::fmt::Result {
+    let options = textwrap::Options::new(80)
+        .initial_indent(first)
+        .subsequent_indent(rest);
+    writeln!(out, "{}", textwrap::fill(text, options))
 }
 
 fn place(out: &mut String, outcome: &Outcome) -> std::fmt::Result {

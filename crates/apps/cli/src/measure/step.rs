@@ -6,7 +6,7 @@ use crate::exit::{Exit, Failure};
 use crate::explain::saved;
 use crate::files::{name, read_bytes};
 use crate::json::print_below;
-use crate::output::{of_bundle, printed};
+use crate::output::printed;
 use crate::progress::Bars;
 use clap::Args;
 use idlewave_explain::compare::Comparison;
@@ -97,10 +97,7 @@ impl StepsArgs {
         }
         printed(Stream::Output.write_coloured(&text))?;
         match (comparison, &inputs[..]) {
-            (Some(found), [a, b]) => of_bundle(print_comparison(
-                &[a.input.clone(), b.input.clone()],
-                &found,
-            )),
+            (Some(found), [a, b]) => print_comparison(&[a.input.clone(), b.input.clone()], &found),
             _ => Ok(()),
         }
     }

@@ -99,11 +99,13 @@ fn siblings_of(place: &CpuTopology, places: &[CpuTopology]) -> CpuSet {
     all.filter(|&cpu| cpu != place.cpu && online(cpu)).collect()
 }
 
+/// How to compare SMT on with SMT off.
+pub const ON_AND_OFF: &str = "where SMT can be switched, the administrator does so in \
+    /sys/devices/system/cpu/smt/control; compare a run of each setting with `idlewave compare`, or \
+    times in files with `idlewave measure step A B`";
+
 /// Why no core can be measured, and what to do about it.
 pub fn why_none(places: &[CpuTopology], usable: &CpuSet) -> (String, &'static str) {
-    const ON_AND_OFF: &str = "where SMT can be switched, the administrator does so in \
-        /sys/devices/system/cpu/smt/control; compare a run of each setting with `idlewave compare`, \
-        or times in files with `idlewave measure step A B`";
     if places.iter().all(|p| p.siblings.is_none()) {
         let reason = "the kernel does not say which CPUs share a core";
         return (reason.to_owned(), ON_AND_OFF);

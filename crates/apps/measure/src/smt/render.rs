@@ -1,7 +1,9 @@
 //! The outcome as text of 80 columns.
 
+use super::plan::ON_AND_OFF;
 use super::{SmtOutcome, SmtState};
 use crate::load::busy_nodes;
+use crate::render::paragraph;
 use crate::render_numbers::or_dash;
 use idlewave_units::counted;
 use idlewave_units::foreign::column;
@@ -41,13 +43,11 @@ fn write_text(out: &mut String, found: &SmtOutcome) -> Result {
     for state in &found.states {
         row(out, state)?;
     }
-    let text = "idle: a rank has one hardware thread, and idlewave leaves the others of its core \
-                alone. free: a rank may run on all of them. busy: idlewave computes on the others. \
-                Where SMT can be switched off (/sys/devices/system/cpu/smt/control), the \
-                administrator does so; compare a run of each setting with `idlewave compare`, or \
-                times in files with `idlewave measure step A B`.";
     writeln!(out)?;
+    let text = "idle: a rank has one hardware thread, and idlewave leaves the others of its core \
+                alone. free: a rank may run on all of them. busy: idlewave computes on the others.";
     paragraph(out, "", "", text)?;
+    paragraph(out, "", "", &format!("SMT off: {ON_AND_OFF}."))?;
     match found.interrupted {
         true => writeln!(out, "\nInterrupted: these are the results until then."),
         false => Ok(()),
@@ -82,11 +82,4 @@ fn deviations(z: f64) -> String {
         true => format!("{z:.1}"),
         false => format!("{z:.0}"),
     }
-}
-
-fn paragraph(out: &mut String, first: &str, rest: &str, text: &str) -> Result {
-    let options = textwrap::Options::new(80)
-        .initial_indent(first)
-        .subsequent_indent(rest);
-    writeln!(out, "{}", textwrap::fill(text, options))
 }

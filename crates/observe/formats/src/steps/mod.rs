@@ -18,7 +18,7 @@ pub use csv::read_csv;
 use idlewave_run::RunError;
 use std::str::FromStr;
 
-/// Longest duration, 28 hours: the sum over all ranks of a step must fit into 64 bits.
+/// Longest duration, 27.8 hours: the sum over all ranks of a step must fit into 64 bits.
 const LONGEST_NS: u64 = 100_000_000_000_000;
 /// Latest begin, 292 years.
 const LATEST_NS: u64 = i64::MAX as u64;
