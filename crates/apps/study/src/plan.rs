@@ -9,8 +9,8 @@ use std::time::Duration;
 
 /// Gaps of at least this length are detours.
 pub const THRESHOLD: Nanos = Nanos::from_micros(1);
-/// The most rows that one part may record over all ranks, so that a node with 256 CPUs needs no
-/// more memory than a small one.
+/// The most rows that one part of a study may record over all ranks or CPUs, so that a node with 256
+/// CPUs needs no more memory and disk than a small one.
 const MOST_RECORDS: u64 = 4 << 20;
 /// Bounds of the fixed work quantum: short enough to tell one tick from the next, long enough to
 /// dwarf a clock reading.
@@ -116,29 +116,18 @@ impl Plan {
         let list: Vec<Cpu> = cpus.iter().collect();
         let ranks = options.ranks.map_or(list.len(), |r| r as usize);
         let share = |percent: u64| Duration::from_nanos(options.duration.get() / 100 * percent);
-        let quantum = Self::quantum(options);
-        // On a node with very many CPUs, the memory for quanta is full well before the time is
-        // over.
-        let most_work = Duration::from_nanos(
-            quantum
-                .get()
-                .saturating_mul(MOST_RECORDS / list.len().max(1) as u64),
-        );
         let lockstep = |coupling| Part::Lockstep {
             coupling,
             work: options.work,
             max_iterations: MOST_RECORDS / ranks as u64,
         };
-        let work = Part::FixedWork {
-            quantum: Work::Time(quantum).into(),
-            runs: None,
-        };
+        let work = few(&list, Work::Time(Self::quantum(options)));
         // A warm-up shows only after idleness: before, at most the speed of one CPU was measured.
         let parts = vec![
             on(&list, Part::Rest, share(4)),
-            on(&list, work, share(5).min(most_work)),
+            on(&list, work, share(5)),
             on(&list, Part::Detours, share(22)),
-            on(&list, work, share(13).min(most_work)),
+            on(&list, work, share(13)),
             on(&list, lockstep(Coupling::Neighbours), share(28)),
             on(&list, lockstep(Coupling::Barrier), share(28)),
         ];
@@ -181,10 +170,7 @@ impl Plan {
         let cpus = chosen(options.cpus.as_ref(), allowed)?;
         let list: Vec<Cpu> = cpus.iter().collect();
         let share = |percent: u64| Duration::from_nanos(options.duration.get() / 100 * percent);
-        let work = Part::FixedWork {
-            quantum: Work::Steps(steps).into(),
-            runs: Some(MOST_RECORDS / list.len().max(1) as u64),
-        };
+        let work = few(&list, Work::Steps(steps));
         let parts = vec![
             on(&list, Part::Detours, share(60)),
             on(&list, work, share(40)),
@@ -319,6 +305,14 @@ impl Plan {
             .iter()
             .enumerate()
             .map(|(rank, &cpu)| (Rank::new(rank as u32), cpu))
+    }
+}
+
+/// The fixed work quantum, which on a node with very many CPUs ends well before its time.
+fn few(cpus: &[Cpu], work: Work) -> Part {
+    Part::FixedWork {
+        quantum: work.into(),
+        runs: Some(MOST_RECORDS / cpus.len().max(1) as u64),
     }
 }
 
@@ -475,6 +469,6 @@ mod tests {
             panic!("{:?}", plan.parts);
         };
         assert!(max_iterations * 256 <= MOST_RECORDS);
-        assert!(plan.parts[3].duration < Duration::from_secs(1));
+        assert!(plan.parts[3].takes(SPEED) < Duration::from_secs(1));
     }
 }
