@@ -32,8 +32,8 @@ pub struct RankTimes {
 pub struct BenchmarkOutcome {
     /// Its name, with all parameters.
     pub benchmark: String,
-    /// Whether its result was compared with the expected one: an outcome has always passed, since a
-    /// wrong result is an error.
+    /// Whether its result was compared with the expected one, which it then met: a wrong result is an
+    /// error. Not if it was interrupted and has nothing to compare before its end.
     pub verified: bool,
     /// Timed iterations; fewer than all if it was interrupted.
     pub iterations: u64,
@@ -60,7 +60,7 @@ fn words(done: &Verified) -> [u64; WORDS] {
         total,
         collective,
         point_to_point,
-    } = done.parts;
+    } = done.timed.parts;
     [total, collective, point_to_point, done.verification.total].map(Nanos::get)
 }
 
@@ -145,7 +145,7 @@ fn outcome(
     let longest = longest.unwrap_or(Nanos::ZERO).as_f64().max(1.0);
     BenchmarkOutcome {
         benchmark: benchmark.to_string(),
-        verified: true,
+        verified: done.verified,
         iterations: done.iterations,
         all_iterations: benchmark.iterations(),
         operation: benchmark.operation().to_owned(),
@@ -203,6 +203,7 @@ fn too_much(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use idlewave_workloads::Record;
     use idlewave_workloads::is::Class;
 
     fn done(total: u64) -> Verified {
@@ -212,8 +213,12 @@ mod tests {
             point_to_point: Nanos::from_nanos(50),
         };
         Verified {
-            parts,
+            timed: Record {
+                parts,
+                ..Record::default()
+            },
             verification: parts,
+            verified: true,
             iterations: 10,
             operations: 655_360,
             checksum: Some(255),

@@ -324,7 +324,7 @@ fn run<F: Fabric>(
         None => [0; 5],
         Some(Err(_)) => [2, 0, 0, 0, 0],
         Some(Ok(done)) => {
-            let parts = done.parts;
+            let parts = done.timed.parts;
             let whole = u64::from(done.iterations == benchmark.iterations());
             [
                 1 + 2 * (1 - whole),

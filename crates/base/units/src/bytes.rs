@@ -4,6 +4,7 @@ use crate::amount::{prefix, split};
 use crate::foreign::cut;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::ops::AddAssign;
 use std::str::FromStr;
 
 /// An amount of data in bytes.
@@ -35,6 +36,12 @@ impl Bytes {
             Some((shift, name)) => format!("{} {name}", self.0 >> shift),
             None => format!("{} B", self.0),
         }
+    }
+}
+
+impl AddAssign for Bytes {
+    fn add_assign(&mut self, other: Self) {
+        self.0 = self.0.saturating_add(other.0);
     }
 }
 

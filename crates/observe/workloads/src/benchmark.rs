@@ -7,6 +7,7 @@
 
 use crate::halo::Halo;
 use crate::is::{self, Class};
+use crate::npb::{Npb, ParseClassError, Program};
 use crate::{Verified, WorkloadError};
 use idlewave_fabric::Fabric;
 use idlewave_units::Bytes;
@@ -21,6 +22,8 @@ pub enum Benchmark {
     Is(Class),
     /// Stencil: messages between neighbours.
     Halo(Halo),
+    /// One of the NAS Parallel Benchmarks that compute with floating-point numbers.
+    Npb(Npb),
 }
 
 impl Benchmark {
@@ -29,6 +32,7 @@ impl Benchmark {
         match self {
             Self::Is(class) => is::memory_per_rank(*class, ranks),
             Self::Halo(halo) => halo.memory_per_rank(ranks),
+            Self::Npb(npb) => npb.memory_per_rank(ranks),
         }
     }
 
@@ -37,6 +41,7 @@ impl Benchmark {
         match self {
             Self::Is(class) => class.buckets(),
             Self::Halo(_) => u32::MAX,
+            Self::Npb(npb) => npb.allowed().most(),
         }
     }
 
@@ -45,6 +50,7 @@ impl Benchmark {
         match self {
             Self::Is(_) => is::ITERATIONS.into(),
             Self::Halo(halo) => halo.steps.into(),
+            Self::Npb(npb) => npb.iterations(),
         }
     }
 
@@ -53,6 +59,7 @@ impl Benchmark {
         match self {
             Self::Is(_) => "keys ranked",
             Self::Halo(_) => "cells updated",
+            Self::Npb(npb) => npb.operation(),
         }
     }
 
@@ -73,6 +80,7 @@ impl Benchmark {
         match self {
             Self::Is(class) => is::run(fabric, *class, halt, progress),
             Self::Halo(halo) => halo.run(fabric, halt, progress),
+            Self::Npb(npb) => npb.run(fabric, halt, progress),
         }
     }
 }
@@ -82,6 +90,7 @@ impl fmt::Display for Benchmark {
         match self {
             Self::Is(class) => write!(f, "is:{class}"),
             Self::Halo(halo) => write!(f, "halo:{halo}"),
+            Self::Npb(npb) => npb.fmt(f),
         }
     }
 }
@@ -104,6 +113,13 @@ impl FromStr for Benchmark {
             text: text.to_owned(),
             reason,
         };
+        if let Some((name, class)) = text.split_once(':') {
+            if let Some(program) = Program::of_name(name) {
+                let class: Result<_, ParseClassError> = class.parse();
+                let class = class.map_err(|error| wrong(error.to_string()))?;
+                return Ok(Self::Npb(Npb { program, class }));
+            }
+        }
         match text.split_once(':') {
             Some(("is", class)) => {
                 let class = class.parse();

@@ -1,14 +1,17 @@
 //! What a benchmark reports after it has verified its result.
 
-use crate::Parts;
+use crate::stopwatch::{Parts, Record};
 
-/// What a rank did; the result is right on all ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a rank did. Unless it was halted, the result is right on all ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
-    /// Where this rank's time went in the timed part.
-    pub parts: Parts,
-    /// The same for the verification that follows.
+    /// What this rank did in the timed part.
+    pub timed: Record,
+    /// Where its time went in the verification that follows.
     pub verification: Parts,
+    /// Whether the result was compared with the expected one. Not if the benchmark was halted and
+    /// has values to compare only for its end.
+    pub verified: bool,
     /// Timed iterations, the same on all ranks: fewer than the benchmark has if it was halted.
     pub iterations: u64,
     /// Operations of all ranks in these iterations, as the benchmark counts them: see

@@ -71,7 +71,9 @@ impl Model {
                 return Ok(None);
             };
             let work = (compute * 1e9 / outcome.iterations.max(1) as f64).round() as u64;
-            let looped = Loop::of_workload(workload, layout.ranks, work);
+            let Some(looped) = Loop::of_workload(workload, layout.ranks, work) else {
+                return Ok(None);
+            };
             let places = (0..layout.ranks).map(|rank| Place {
                 node: nodes[(rank / layout.ranks_per_node) as usize],
                 domain: 0,

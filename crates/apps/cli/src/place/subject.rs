@@ -14,6 +14,7 @@ use idlewave_simulate::collectives::{Algorithms, Kind, Library};
 use idlewave_simulate::goal::{ReadError, Schedule};
 use idlewave_simulate::{Shape, Stencil};
 use idlewave_units::{Bytes, Nanos, ParseBytesError, counted};
+use idlewave_workloads::npb::{self, Npb};
 use idlewave_workloads::{Benchmark, is};
 use std::fmt::Display;
 use std::fs::File;
@@ -305,7 +306,11 @@ impl SubjectArgs {
         if matches!(workload, Benchmark::Is(_)) {
             notes.push("keys are assumed to be spread evenly over pairs of ranks".to_owned());
         }
-        let looped = Loop::of_workload(workload, ranks, work);
+        let Some(looped) = Loop::of_workload(workload, ranks, work) else {
+            let what = format!("place {workload}: its messages are not known beforehand");
+            return Err(Failure::new(Exit::NotPossible, what)
+                .with_next("record it (idlewave record) and give the run"));
+        };
         let steps = counted(looped.steps, "iteration");
         let what = format!("{workload}, {}, {steps}", counted(ranks, "rank"));
         let mut subject = self.of_loop(what, &looped, notes)?;
@@ -384,6 +389,17 @@ fn measured_work(workload: &Benchmark, ranks: u32) -> Result<(u64, String), Fail
             few.steps = few.steps.min(10);
             (Benchmark::Halo(few), 1.0)
         }
+        Benchmark::Npb(npb) => {
+            let small = Npb {
+                class: npb::Class::W,
+                ..*npb
+            };
+            let each = |npb: Npb| npb.operations() as f64 / npb.iterations() as f64;
+            (
+                Benchmark::Npb(small),
+                each(*npb) / each(small) / f64::from(ranks),
+            )
+        }
     };
     let failed = |what: String| {
         Failure::new(Exit::NotPossible, what).with_next("give the computation time with --work")
@@ -395,7 +411,7 @@ fn measured_work(workload: &Benchmark, ranks: u32) -> Result<(u64, String), Fail
     let done = small
         .run(fabric, &AtomicBool::new(false), &mut |_| ())
         .map_err(|error| failed(format!("measure {small}: {error}")))?;
-    let compute = done.parts.computation().as_secs_f64() / done.iterations.max(1) as f64;
+    let compute = done.timed.parts.computation().as_secs_f64() / done.iterations.max(1) as f64;
     let ns = (compute * scale * 1e9).round() as u64;
     let note = format!(
         "{} of computation per rank and iteration, from {small} on one core of this machine, now; \

@@ -69,9 +69,7 @@ impl<'a> Worker<'a> {
             let capacity = face.bytes.get() as usize;
             // The neighbour sends it in the opposite direction.
             let tag = tag(face, !face.upwards);
-            receives.push(watch.point_to_point(|fabric| {
-                fabric.start_receive(Some(face.rank), tag, capacity, buffer)
-            })?);
+            receives.push(watch.start_receive(face.rank, tag, capacity, buffer)?);
         }
         for (face, mut bytes) in self.faces.iter().zip(self.outgoing.drain(..)) {
             bytes.clear();
@@ -79,26 +77,22 @@ impl<'a> Worker<'a> {
                 .put_face(face.dimension, face.upwards, &mut bytes);
             bytes.extend_from_slice(&self.last.to_le_bytes());
             let tag = tag(face, face.upwards);
-            sends.push(watch.point_to_point(|fabric| fabric.start_send(face.rank, tag, bytes))?);
+            sends.push(watch.start_send(face.rank, tag, bytes)?);
         }
         for &dimension in &self.wrapped {
             self.block.wrap(dimension);
         }
         for (face, receiving) in self.faces.iter().zip(receives) {
-            let delivery =
-                watch.point_to_point(|fabric| fabric.finish_receive(receiving, &mut || ()))?;
-            let (cells, trailer) = delivery
-                .data
-                .split_at(delivery.data.len().saturating_sub(TRAILER));
+            let data = watch.finish_receive(receiving)?;
+            let (cells, trailer) = data.split_at(data.len().saturating_sub(TRAILER));
             self.block.take_face(face.dimension, face.upwards, cells);
             if let Ok(last) = trailer.try_into() {
                 self.last = self.last.min(u64::from_le_bytes(last));
             }
-            self.incoming.push(delivery.data);
+            self.incoming.push(data);
         }
         for sending in sends {
-            let bytes = watch.point_to_point(|fabric| fabric.finish_send(sending, &mut || ()))?;
-            self.outgoing.push(bytes);
+            self.outgoing.push(watch.finish_send(sending)?);
         }
         Ok(())
     }
@@ -127,7 +121,7 @@ impl<'a> Worker<'a> {
         let every = u64::from(self.halo.residual_every);
         if every > 0 && (step + 1) % every == 0 {
             let mut change = [self.block.change()];
-            watch.collective(|f| f.allreduce(&mut change, Reduction::Max, &mut || ()))?;
+            watch.allreduce(&mut change, Reduction::Max)?;
             let off = (change[0] - self.wave.change(largest, self.sweeps)).abs();
             self.off = self.off.max(off);
         }
@@ -178,9 +172,9 @@ impl Halo {
         let far = u64::from(self.diameter(ranks));
         let mut watch = Stopwatch::start(fabric);
         let mut largest = [worker.block.largest()];
-        watch.collective(|f| f.allreduce(&mut largest, Reduction::Max, &mut || ()))?;
-        watch.collective(|fabric| fabric.barrier(&mut || ()))?;
-        watch.restart();
+        watch.allreduce(&mut largest, Reduction::Max)?;
+        watch.barrier()?;
+        watch.restart(self.steps as usize);
         let mut step = 0;
         let told = u64::from(self.steps.div_ceil(TOLD));
         while step <= worker.last {
@@ -189,16 +183,18 @@ impl Halo {
             }
             worker.step(&mut watch, step, largest[0])?;
             step += 1;
+            watch.end_iteration();
             if step % told == 0 {
                 progress(step as f64 / f64::from(self.steps));
             }
         }
-        let parts = watch.parts();
-        watch.restart();
+        let timed = watch.record();
+        watch.restart(0);
         let checksum = self.verify(&mut watch, worker)?;
         Ok(Verified {
-            parts,
+            timed,
             verification: watch.parts(),
+            verified: true,
             iterations: step,
             operations: step * self.cells_of_all(ranks),
             checksum: Some(checksum),
@@ -218,10 +214,10 @@ impl Halo {
     ) -> Result<u64, WorkloadError> {
         worker.compare();
         let mut off = [worker.off];
-        watch.collective(|f| f.allreduce(&mut off, Reduction::Max, &mut || ()))?;
-        let mut all = vec![0; 8 * watch.fabric().size() as usize];
+        watch.allreduce(&mut off, Reduction::Max)?;
+        let mut all = vec![0; 8 * watch.size() as usize];
         let own = worker.block.checksum().to_le_bytes();
-        watch.collective(|fabric| fabric.allgather(&own, &mut all, &mut || ()))?;
+        watch.allgather(&own, &mut all)?;
         if off[0] > TOLERANCE {
             return Err(WorkloadError::NotVerified {
                 benchmark: format!("halo:{self}"),

@@ -198,7 +198,7 @@ fn times_add_up_and_collectives_are_those_that_were_asked_for() {
     for (text, collective) in [("8,steps=20", false), ("8,steps=20,residual=5", true)] {
         for ranks in [1, 4] {
             for done in verified(&halo(text), ranks) {
-                let p = done.parts;
+                let p = done.timed.parts;
                 assert_eq!(p.collective + p.point_to_point + p.computation(), p.total);
                 assert!(p.computation() > Nanos::ZERO);
                 assert_eq!(p.collective > Nanos::ZERO, collective);

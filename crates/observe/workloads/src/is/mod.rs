@@ -23,7 +23,7 @@ mod sort;
 mod tests;
 mod traffic;
 
-use crate::stopwatch::{Parts, Stopwatch};
+use crate::stopwatch::{Parts, Record, Stopwatch};
 use crate::{Verified, WorkloadError};
 use idlewave_fabric::{Fabric, Reduction, Waits};
 use idlewave_units::Bytes;
@@ -84,7 +84,7 @@ fn verified<F: Fabric>(
     progress: &mut dyn FnMut(f64),
 ) -> Result<Verified, WorkloadError> {
     let class = sort.class();
-    let (iterations, checks, parts, verification) = timed(fabric, sort, halt, progress)?;
+    let (iterations, checks, timed, verification) = timed(fabric, sort, halt, progress)?;
     let wrong = |what: String| WorkloadError::NotVerified {
         benchmark: format!("is:{class}"),
         what,
@@ -104,8 +104,9 @@ fn verified<F: Fabric>(
         return Err(wrong(text));
     }
     Ok(Verified {
-        parts,
+        timed,
         verification,
+        verified: true,
         iterations: u64::from(iterations),
         operations: u64::from(iterations) * class.keys(),
         checksum: None,
@@ -119,7 +120,7 @@ fn timed<F: Fabric>(
     sort: &mut Sort,
     halt: &AtomicBool,
     progress: &mut dyn FnMut(f64),
-) -> Result<(u32, Checks, Parts, Parts), WorkloadError> {
+) -> Result<(u32, Checks, Record, Parts), WorkloadError> {
     let mut watch = Stopwatch::start(fabric);
     let stop = || halt.load(Ordering::Relaxed);
     let mut stopped = false;
@@ -127,18 +128,19 @@ fn timed<F: Fabric>(
         stopped |= sort.iterate(&mut watch, 1, stop())?;
     }
     sort.checks = Checks::default();
-    watch.collective(|fabric| fabric.barrier(&mut || ()))?;
-    watch.restart();
+    watch.barrier()?;
+    watch.restart(ITERATIONS as usize);
     let mut iterations = 0;
     while iterations < ITERATIONS && !stopped {
         iterations += 1;
         stopped = sort.iterate(&mut watch, iterations, stop())?;
+        watch.end_iteration();
         progress(f64::from(iterations) / f64::from(ITERATIONS));
     }
-    let parts = watch.parts();
-    watch.restart();
+    let timed = watch.record();
+    watch.restart(0);
     sort.check_order(&mut watch)?;
     let mut verdict = sort.checks.values();
-    watch.collective(|fabric| fabric.allreduce(&mut verdict, Reduction::Sum, &mut || ()))?;
-    Ok((iterations, Checks::of_values(verdict), parts, watch.parts()))
+    watch.allreduce(&mut verdict, Reduction::Sum)?;
+    Ok((iterations, Checks::of_values(verdict), timed, watch.parts()))
 }

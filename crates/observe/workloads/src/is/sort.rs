@@ -141,7 +141,7 @@ impl Sort {
         // overwrite them.
         let own: Vec<u32> = self.sums[..buckets].iter().map(|&n| n as u32).collect();
         let sums = &mut self.sums;
-        watch.collective(|fabric| fabric.allreduce(sums, Reduction::Sum, &mut || ()))?;
+        watch.allreduce(sums, Reduction::Sum)?;
         let ends = ends_of(&self.sums[..buckets], self.ranks);
         self.exchange(watch, &own, &ends)?;
         self.rank_keys(&ends);
@@ -184,7 +184,7 @@ impl Sort {
         let mut receive = vec![0_u32; ends.len()];
         let from = bytemuck::cast_slice(&send);
         let to = bytemuck::cast_slice_mut(&mut receive);
-        watch.collective(|fabric| fabric.alltoall(from, to, &mut || ()))?;
+        watch.alltoall(from, to)?;
         let bytes = |counts: &[u32]| -> Vec<usize> {
             let of_keys = counts
                 .iter()
@@ -196,7 +196,7 @@ impl Sort {
         self.incoming.resize(keys, 0);
         let from = bytemuck::cast_slice(&self.by_bucket[..self.keys.len()]);
         let to = bytemuck::cast_slice_mut(&mut self.incoming);
-        watch.collective(|fabric| fabric.alltoallv(from, &send, to, &receive, &mut || ()))?;
+        watch.alltoallv(from, &send, to, &receive)?;
         Ok(())
     }
 
@@ -264,7 +264,7 @@ impl Sort {
         let start = |watch: &mut Stopwatch<'_, F>, largest: Option<i32>| match (next, largest) {
             (Some(next), Some(key)) => {
                 let data = key.to_le_bytes().to_vec();
-                let sending = watch.point_to_point(|f| f.start_send(next, LARGEST, data))?;
+                let sending = watch.start_send(next, LARGEST, data)?;
                 Ok::<_, WorkloadError>(Some(sending))
             }
             _ => Ok(None),
@@ -273,11 +273,9 @@ impl Sort {
             sending = start(watch, largest)?;
         }
         if let Some(previous) = previous {
-            let data = watch.point_to_point(|fabric| {
-                let room = KEY_BYTES as usize;
-                let receiving = fabric.start_receive(Some(previous), LARGEST, room, Vec::new())?;
-                Ok(fabric.finish_receive(receiving, &mut || ())?.data)
-            })?;
+            let room = KEY_BYTES as usize;
+            let receiving = watch.start_receive(previous, LARGEST, room, Vec::new())?;
+            let data = watch.finish_receive(receiving)?;
             let below = <[u8; 4]>::try_from(data.as_slice())
                 .map(i32::from_le_bytes)
                 .ok();
@@ -290,7 +288,7 @@ impl Sort {
             }
         }
         if let Some(sending) = sending {
-            watch.point_to_point(|fabric| fabric.finish_send(sending, &mut || ()))?;
+            watch.finish_send(sending)?;
         }
         self.checks.keys = sorted.len() as u64;
         self.checks.unordered = u64::from(unordered);

@@ -67,7 +67,7 @@ fn class_w_is_verified() {
 fn times_add_up_and_messages_belong_to_the_verification() {
     for ranks in [1, 4] {
         for done in verified(Class::S, ranks) {
-            let p = done.parts;
+            let p = done.timed.parts;
             assert_eq!(p.collective + p.point_to_point + p.computation(), p.total);
             assert!(p.computation() > Nanos::ZERO && p.collective > Nanos::ZERO);
             assert_eq!(p.point_to_point, Nanos::ZERO);

@@ -1,0 +1,138 @@
+//! EP, embarrassingly parallel: pairs of Gaussian deviates by the polar method, counted by the
+//! square annulus they fall into (RNR-94-007, section 2.2). Ranks share one sequence of random
+//! numbers and meet only at the end, in three sums.
+//!
+//! The specification has no iterations; here an iteration is an equal share of the sequence.
+
+use super::Class;
+use super::kernel::{Allowed, Check, Kernel};
+use crate::WorkloadError;
+use crate::randlc::Randlc;
+use crate::stopwatch::Stopwatch;
+use idlewave_fabric::{Fabric, Reduction};
+use idlewave_units::Bytes;
+use std::ops::Range;
+
+const SEED: u64 = 271_828_183;
+const ITERATIONS: u32 = 64;
+const ANNULI: usize = 10;
+/// Pairs that are drawn at once: their numbers stay in the first-level cache.
+const CHUNK: u64 = 1 << 10;
+const TOLERANCE: f64 = 1e-8;
+/// Published sums of the first and of the second deviates.
+const SUMS: [[f64; 2]; Class::ALL.len()] = [
+    [-3_247.834_652_034_74, -6_958.407_078_382_297],
+    [-2_863.319_731_645_753, -6_320.053_679_109_499],
+    [-4_295.875_165_629_892, -15_807.325_736_784_31],
+    [40_338.155_424_414_98, -26_606.691_928_092_35],
+    [47_643.679_275_953_74, -80_840.729_880_437_31],
+    [198_248.120_094_659_3, -102_059.663_636_176_9],
+];
+
+/// The deviates of one rank.
+#[derive(Debug)]
+pub struct Ep {
+    class: Class,
+    rank: u32,
+    ranks: u32,
+    numbers: Vec<f64>,
+    sums: [f64; 2],
+    annuli: [f64; ANNULI],
+}
+
+impl Class {
+    const fn pairs(self) -> u64 {
+        1 << self.of(&[24, 25, 28, 30, 32, 36])
+    }
+}
+
+impl Ep {
+    /// Adds the deviates of these pairs.
+    fn add(&mut self, pairs: Range<u64>) {
+        let mut random = Randlc::new(SEED).skip(2 * pairs.start);
+        let mut left = pairs.end - pairs.start;
+        while left > 0 {
+            let now = left.min(CHUNK);
+            left -= now;
+            let numbers = &mut self.numbers[..2 * now as usize];
+            for number in numbers.iter_mut() {
+                *number = 2.0 * random.next_unit() - 1.0;
+            }
+            for pair in numbers.chunks_exact(2) {
+                let square = pair[0] * pair[0] + pair[1] * pair[1];
+                if square <= 1.0 {
+                    let scale = (-2.0 * square.ln() / square).sqrt();
+                    let (x, y) = (scale * pair[0], scale * pair[1]);
+                    // Below 10: 2^36 pairs have no larger deviate.
+                    self.annuli[x.abs().max(y.abs()) as usize] += 1.0;
+                    self.sums[0] += x;
+                    self.sums[1] += y;
+                }
+            }
+        }
+    }
+}
+
+impl Kernel for Ep {
+    const OPERATION: &'static str = "random pairs";
+
+    fn allowed(_: Class) -> Allowed {
+        Allowed::Any(1 << 16)
+    }
+
+    fn memory_per_rank(_: Class, _: u32) -> Bytes {
+        Bytes::new(16 * CHUNK)
+    }
+
+    fn iterations(_: Class) -> u32 {
+        ITERATIONS
+    }
+
+    fn operations(class: Class) -> u64 {
+        class.pairs()
+    }
+
+    fn new<F: Fabric>(class: Class, watch: &mut Stopwatch<'_, F>) -> Result<Self, WorkloadError> {
+        Ok(Self {
+            class,
+            rank: watch.rank().get(),
+            ranks: watch.size(),
+            numbers: vec![0.0; 2 * CHUNK as usize],
+            sums: [0.0; 2],
+            annuli: [0.0; ANNULI],
+        })
+    }
+
+    fn iterate<F: Fabric>(
+        &mut self,
+        watch: &mut Stopwatch<'_, F>,
+        iteration: u32,
+    ) -> Result<(), WorkloadError> {
+        watch.region("deviates");
+        let share = self.class.pairs() / u64::from(ITERATIONS);
+        let first = share * u64::from(iteration - 1);
+        let bound = |rank: u32| first + share * u64::from(rank) / u64::from(self.ranks);
+        self.add(bound(self.rank)..bound(self.rank + 1));
+        Ok(())
+    }
+
+    fn end<F: Fabric>(&mut self, watch: &mut Stopwatch<'_, F>) -> Result<(), WorkloadError> {
+        watch.region("sums");
+        let [x, y] = &mut self.sums;
+        watch.allreduce(std::slice::from_mut(x), Reduction::Sum)?;
+        watch.allreduce(std::slice::from_mut(y), Reduction::Sum)?;
+        watch.allreduce(&mut self.annuli, Reduction::Sum)?;
+        Ok(())
+    }
+
+    fn checks<F: Fabric>(&mut self, _: &mut Stopwatch<'_, F>) -> Result<Vec<Check>, WorkloadError> {
+        let published = self.class.of(&SUMS);
+        let check = |i: usize, name: &str| Check {
+            name: format!("the sum of the {name} deviates"),
+            found: self.sums[i],
+            published: published[i],
+            tolerance: TOLERANCE,
+        };
+        Ok(vec![check(0, "first"), check(1, "second")])
+    }
+}

@@ -1,0 +1,135 @@
+//! The NAS Parallel Benchmarks that compute with floating-point numbers, over any fabric. (The
+//! eighth, IS, is in [`crate::is`].)
+//!
+//! Written from the specification (Bailey et al., RNR-94-007); class sizes and verification values
+//! are those of NPB 3.4. Each is a [`Kernel`]: [`run`] does what all have in common. It sets the
+//! problem up, does the untimed iteration that the specification asks for, meets at a barrier, times
+//! the iterations, and compares the result with the published one.
+
+mod class;
+mod ep;
+mod kernel;
+#[cfg(test)]
+mod tests;
+
+use crate::stopwatch::Stopwatch;
+use crate::{Verified, WorkloadError};
+use idlewave_fabric::{Fabric, Waits};
+use idlewave_units::Bytes;
+use kernel::{Allowed, Kernel};
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+
+pub use class::{Class, ParseClassError};
+
+/// Which of the benchmarks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Program {
+    /// Embarrassingly parallel: Gaussian deviates, hardly any messages.
+    Ep,
+}
+
+/// Runs `$body` with `$kernel` as the program's [`Kernel`].
+macro_rules! with_kernel {
+    ($program:expr, $kernel:ident => $body:expr) => {
+        match $program {
+            Program::Ep => {
+                type $kernel = ep::Ep;
+                $body
+            }
+        }
+    };
+}
+
+impl Program {
+    /// All of them.
+    pub const ALL: [Self; 1] = [Self::Ep];
+
+    /// Its name, in lower case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ep => "ep",
+        }
+    }
+
+    /// The program of this name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|program| program.name() == name)
+    }
+
+    /// What it does, in a few words.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Ep => "pairs of Gaussian random numbers; hardly any messages",
+        }
+    }
+}
+
+/// A benchmark with its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Npb {
+    /// Which one.
+    pub program: Program,
+    /// Its size.
+    pub class: Class,
+}
+
+impl Npb {
+    /// Most memory a rank needs, excluding the MPI library.
+    pub fn memory_per_rank(self, ranks: u32) -> Bytes {
+        with_kernel!(self.program, K => K::memory_per_rank(self.class, ranks.max(1)))
+    }
+
+    /// Numbers of ranks it can use.
+    pub fn allowed(self) -> Allowed {
+        with_kernel!(self.program, K => K::allowed(self.class))
+    }
+
+    /// Timed iterations unless halted.
+    pub fn iterations(self) -> u64 {
+        with_kernel!(self.program, K => K::iterations(self.class).into())
+    }
+
+    /// Operations of all ranks in all iterations, as NPB counts them.
+    pub fn operations(self) -> u64 {
+        with_kernel!(self.program, K => K::operations(self.class))
+    }
+
+    /// What its operations are called, in the plural.
+    pub fn operation(self) -> &'static str {
+        with_kernel!(self.program, K => K::OPERATION)
+    }
+
+    /// Runs it on all ranks of the fabric; see [`Benchmark::run`](crate::Benchmark::run).
+    ///
+    /// # Errors
+    /// It cannot use this number of ranks or its result is wrong (the same on all ranks), or another
+    /// rank failed.
+    pub fn run<F: Fabric>(
+        self,
+        fabric: &mut F,
+        halt: &AtomicBool,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Verified, WorkloadError> {
+        let ranks = fabric.size();
+        if let Some(reason) = self.allowed().refusal(ranks) {
+            return Err(WorkloadError::WrongSize {
+                benchmark: self.to_string(),
+                reason,
+            });
+        }
+        // Blocking library calls, as the original benchmarks make them.
+        fabric.set_waits(Waits::Blocking);
+        let mut watch = Stopwatch::start(fabric);
+        let done =
+            with_kernel!(self.program, K => kernel::run::<F, K>(self, &mut watch, halt, progress));
+        fabric.set_waits(Waits::Watched);
+        done
+    }
+}
+
+impl fmt::Display for Npb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.program.name(), self.class)
+    }
+}

@@ -1,0 +1,88 @@
+//! Every benchmark on threads: its published values on any number of ranks, and what is found when
+//! they are not met.
+
+use super::kernel::Allowed;
+use super::{Class, Npb, Program};
+use crate::testing::on_ranks;
+use crate::{Call, Verified, WorkloadError};
+use std::sync::atomic::AtomicBool;
+
+fn run(npb: Npb, ranks: u32, halted: bool) -> Vec<Result<Verified, WorkloadError>> {
+    let halt = AtomicBool::new(halted);
+    on_ranks(ranks, |fabric| npb.run(fabric, &halt, &mut |_| ()))
+}
+
+#[test]
+fn class_s_finds_the_published_values_on_every_number_of_ranks() {
+    for program in Program::ALL {
+        let npb = Npb {
+            program,
+            class: Class::S,
+        };
+        for ranks in [1, 2, 3, 4, 8, 9] {
+            if npb.allowed().refusal(ranks).is_some() {
+                continue;
+            }
+            let done = run(npb, ranks, false);
+            for rank in done {
+                let rank = rank.unwrap_or_else(|error| panic!("{npb} on {ranks}: {error}"));
+                assert!(rank.verified);
+                assert_eq!(rank.iterations, npb.iterations(), "{npb}");
+                assert_eq!(
+                    rank.timed.iterations.len() as u64,
+                    npb.iterations(),
+                    "{npb}"
+                );
+                assert!(rank.timed.regions.len() > 1, "{npb} names its regions");
+                let p = rank.timed.parts;
+                assert_eq!(p.collective + p.point_to_point + p.computation(), p.total);
+                let sent = rank.timed.calls.iter().map(|(_, calls)| calls.bytes.get());
+                assert!(ranks == 1 || sent.sum::<u64>() > 0, "{npb} communicates");
+                assert_eq!(
+                    rank.timed.calls.of(Call::Barrier).count,
+                    0,
+                    "{npb} has no barrier"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_halted_run_ends_on_all_ranks_after_the_same_iteration_and_is_not_called_verified() {
+    for program in Program::ALL {
+        let npb = Npb {
+            program,
+            class: Class::S,
+        };
+        for rank in run(npb, 4, true) {
+            let rank = rank.expect("no rank fails");
+            assert!(!rank.verified);
+            assert_eq!(rank.iterations, npb.iterations().div_ceil(20), "{npb}");
+        }
+    }
+}
+
+#[test]
+fn numbers_of_ranks_that_do_not_fit_are_refused_with_those_that_do() {
+    for (allowed, ranks, says) in [
+        (
+            Allowed::Any(8),
+            9,
+            Some("any number of ranks up to 8, not on 9"),
+        ),
+        (Allowed::Any(8), 7, None),
+        (Allowed::PowersOfTwo(8), 8, None),
+        (Allowed::PowersOfTwo(8), 6, Some("power of two")),
+        (Allowed::PowersOfTwo(8), 16, Some("up to 8")),
+        (Allowed::Squares(16), 9, None),
+        (Allowed::Squares(16), 8, Some("square")),
+        (Allowed::Squares(16), 0, Some("not on 0")),
+    ] {
+        let refusal = allowed.refusal(ranks);
+        match says {
+            Some(part) => assert!(refusal.expect("refused").contains(part)),
+            None => assert_eq!(refusal, None),
+        }
+    }
+}
