@@ -301,7 +301,7 @@ fn a_study_whose_processes_are_all_told_to_end_says_that_it_was_interrupted() {
     let program =
         "test -e \"$TMPDIR\"/*/3/gang.sock || exec sleep 0.5; : >\"$BEGUN\"; exec sleep 600";
     study.args(["--", "sh", "-c", program]);
-    study.args(["--and", "sh", "-c", program]);
+    study.args([":::", "sh", "-c", program]);
     let directory = tempfile::tempdir().unwrap();
     let other = tempfile::tempdir().unwrap();
     let begun = other.path().join("begun");

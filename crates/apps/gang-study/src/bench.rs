@@ -3,8 +3,8 @@
 use crate::case::{Case, Program, Treatment};
 use crate::error::TrialError;
 use idlewave_clock::monotonic_ns;
-use idlewave_gang_agent::Control;
 use idlewave_gang_agent::control::{Reply, Request, Stage, Status, SwitchStatus};
+use idlewave_gang_agent::{Control, Copying};
 use idlewave_measure::FixedSteps;
 use idlewave_session::Stop;
 use idlewave_sys::files;
@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 const COMING: Duration = Duration::from_secs(60);
 /// The time between two checks while waiting.
 const LOOK: Duration = Duration::from_millis(5);
+/// Bytes of a network context.
+const CONTEXT: &str = "1MiB";
 /// How long ranks must exist before they are switched: none of them is in MPI_Init, since all wait
 /// at the gate.
 const SETTLE: &str = "200ms";
@@ -52,6 +54,8 @@ pub struct Seen {
     pub begin: u64,
     /// When it ended its work.
     pub end: u64,
+    /// When it was submitted.
+    pub submitted: u64,
     /// When its command ended. A program that runs after it begins then, and one that takes turns
     /// with it then has the CPUs to itself.
     pub over: u64,
@@ -83,6 +87,12 @@ impl Trial {
         let begin = self.programs.iter().map(|p| p.begin).min().unwrap_or(0);
         let end = self.programs.iter().map(moment).max().unwrap_or(0);
         Nanos::from_nanos(end.saturating_sub(begin))
+    }
+
+    /// From when a program was submitted until its command had ended.
+    pub fn response(&self, program: usize) -> Nanos {
+        let seen = self.programs.get(program);
+        Nanos::from_nanos(seen.map_or(0, |p| p.over.saturating_sub(p.submitted)))
     }
 
     /// The work time of the first program.
@@ -130,42 +140,48 @@ impl Bench {
     fn run_whole(&self, case: &Case, number: u64, stop: &Stop) -> Result<Trial, TrialError> {
         let directory = self.directory.join(number.to_string());
         fs::create_dir(&directory).map_err(TrialError::io("create", &directory))?;
-        let service = match case.treatment {
-            Treatment::Switched(slice) => Some(self.service(&directory, slice, false, stop)?),
-            Treatment::Yielding(slice) => Some(self.service(&directory, slice, true, stop)?),
-            Treatment::Alone | Treatment::Free | Treatment::FreeYield => None,
-        };
+        let service = self.service(&directory, case.treatment, stop)?;
         let gate = directory.join("gate");
-        let begun = monotonic_ns();
-        let mut children = Vec::new();
-        for (i, program) in case.programs.iter().enumerate() {
-            let out = directory.join(format!("{i}.json"));
-            let mut words = self.words(program, &gate, &out);
-            if service.is_some() {
-                let mut submit: Vec<OsString> = vec![
-                    self.idlewave.clone().into(),
-                    "gang".into(),
-                    "submit".into(),
-                    "--socket".into(),
-                    socket(&directory).into(),
-                    "--".into(),
-                ];
-                submit.append(&mut words);
-                words = submit;
-            }
-            children.push((
-                self.start(&words, case.treatment, &directory.join(format!("{i}.log")))?,
-                out,
-            ));
-        }
         let built_in = case
             .programs
             .iter()
             .all(|p| !matches!(p, Program::Given(_)));
-        if built_in {
-            self.open_gate(&directory, &gate, service.is_some(), &mut children, stop)?;
+        let arrive = !case.arrivals.is_empty();
+        if arrive {
+            files::replace(&gate, b"").map_err(TrialError::io("write", &gate))?;
         }
-        let programs = self.collect(&directory, children, built_in, begun, stop)?;
+        let mut running = Running {
+            directory: &directory,
+            begun: monotonic_ns(),
+            built_in,
+            commands: Vec::new(),
+        };
+        for (i, program) in case.programs.iter().enumerate() {
+            let out = directory.join(format!("{i}.json"));
+            let words = self.words(program, case.treatment, &directory, [&gate, &out]);
+            let due = case.arrivals.get(i).map_or(0, |after| after.get());
+            running.await_until(running.begun + due, stop)?;
+            let submitted = monotonic_ns();
+            if case.treatment == Treatment::Queue {
+                running.await_all(stop)?;
+            }
+            let child = self.start(&words, case.treatment, &running.log(i))?;
+            running.commands.push(Submitted {
+                child,
+                out,
+                submitted: if arrive {
+                    running.begun + due
+                } else {
+                    submitted
+                },
+                over: None,
+            });
+        }
+        if built_in && !arrive {
+            self.open_gate(&gate, service.is_some(), &mut running, stop)?;
+        }
+        running.await_all(stop)?;
+        let programs = running.seen()?;
         let switches = match service {
             Some(_) => Some(status(&socket(&directory))?.switches),
             None => None,
@@ -176,23 +192,53 @@ impl Bench {
         Ok(Trial { programs, switches })
     }
 
-    /// The command line of a program.
-    fn words(&self, program: &Program, gate: &Path, out: &Path) -> Vec<OsString> {
-        let (work, values) = match program {
-            Program::Given(i) => return self.given.get(*i).cloned().unwrap_or_default(),
-            Program::Fine(work) => (*work, 1),
-            Program::Compute => (Nanos::from_millis(1), 0),
-        };
-        let steps = (self.length.get() / work.get().max(1)).max(1);
-        let additions = (work.as_f64() / 1e3 * self.work_per_us).max(1.0) as u64;
-        let mut words = self.launcher.clone().unwrap_or_default();
-        let texts = ["gang".to_owned(), "program".to_owned()];
+    /// The command line of a program, with all that starts it under this treatment.
+    fn words(
+        &self,
+        program: &Program,
+        treatment: Treatment,
+        directory: &Path,
+        [gate, out]: [&Path; 2],
+    ) -> Vec<OsString> {
+        let on_contexts = treatment.baseline() == Treatment::AloneOnContexts;
+        let mut words = Vec::new();
+        if on_contexts || treatment.slice().is_some() {
+            words.push(self.idlewave.clone().into());
+            words.extend(["gang", "submit", "--socket"].map(OsString::from));
+            words.push(socket(directory).into());
+            if on_contexts {
+                words.extend(["--context", CONTEXT, "--ranks"].map(OsString::from));
+                words.push(self.ranks.to_string().into());
+            }
+            words.push("--".into());
+        }
+        if let Program::Given(i) = program {
+            words.extend(self.given.get(*i).into_iter().flatten().cloned());
+            return words;
+        }
+        if !on_contexts {
+            words.extend(self.launcher.iter().flatten().cloned());
+        }
         words.push(self.idlewave.clone().into());
-        words.extend(texts.map(OsString::from));
-        words.extend(["--steps".to_owned(), steps.to_string()].map(OsString::from));
-        words.extend(["--work".to_owned(), additions.to_string()].map(OsString::from));
-        words.extend(["--values".to_owned(), values.to_string()].map(OsString::from));
-        if self.launcher.is_none() {
+        words.extend(["gang", "program"].map(OsString::from));
+        let steps = |work: Nanos, values: u32| {
+            let steps = (self.length.get() / work.get().max(1)).max(1);
+            let additions = (work.as_f64() / 1e3 * self.work_per_us).max(1.0) as u64;
+            let of = |name: &str, value: String| [name.to_owned(), value];
+            [
+                of("--steps", steps.to_string()),
+                of("--work", additions.to_string()),
+                of("--values", values.to_string()),
+            ]
+            .concat()
+        };
+        let options = match program {
+            Program::Benchmark(name) => vec!["--benchmark".to_owned(), name.clone()],
+            Program::Fine(work) => steps(*work, 1),
+            Program::Compute | Program::Given(_) => steps(Nanos::from_millis(1), 0),
+        };
+        words.extend(options.into_iter().map(OsString::from));
+        if !on_contexts && self.launcher.is_none() {
             words.extend(["--ranks".to_owned(), self.ranks.to_string()].map(OsString::from));
         }
         words.extend(["--gate".into(), gate.into(), "--out".into(), out.into()]);
@@ -236,23 +282,37 @@ impl Bench {
         Ok(Owned(child))
     }
 
+    /// The service that the treatment needs, if any.
     fn service(
         &self,
         directory: &Path,
-        slice: Nanos,
-        yielding: bool,
+        treatment: Treatment,
         stop: &Stop,
-    ) -> Result<Owned, TrialError> {
+    ) -> Result<Option<Owned>, TrialError> {
+        let mut options: Vec<String> = match treatment {
+            Treatment::Alone | Treatment::Free | Treatment::FreeYield | Treatment::Queue => {
+                return Ok(None);
+            }
+            // A single gang is not switched.
+            Treatment::AloneOnContexts => Vec::new(),
+            Treatment::Switched(_) | Treatment::Contexts(..) => {
+                vec!["--always".to_owned(), "--no-yield".to_owned()]
+            }
+            Treatment::Yielding(_) => vec!["--always".to_owned()],
+        };
+        if let Some(slice) = treatment.slice() {
+            options.extend(["--slice".to_owned(), format!("{}ns", slice.get())]);
+        }
+        if let Treatment::Contexts(_, copying) = treatment {
+            options.extend(["--contexts".to_owned(), copying_word(copying).to_owned()]);
+        }
+        // Programs of fewer ranks than there are CPUs must take turns, too.
+        options.extend(["--cpus".to_owned(), self.ranks.to_string()]);
         let path = socket(directory);
         let mut words: Vec<OsString> = vec![self.idlewave.clone().into()];
-        words.extend(
-            ["gang", "start", "--always", "--settle", SETTLE, "--slice"].map(OsString::from),
-        );
-        words.push(format!("{}ns", slice.get()).into());
+        words.extend(["gang", "start", "--settle", SETTLE].map(OsString::from));
+        words.extend(options.into_iter().map(OsString::from));
         words.extend(["--socket".into(), path.clone().into()]);
-        if !yielding {
-            words.push("--no-yield".into());
-        }
         let log = directory.join("service.log");
         let mut service = self.start(&words, Treatment::Alone, &log)?;
         await_that("the gang service", &log, stop, || {
@@ -261,88 +321,141 @@ impl Bench {
             }
             Ok(status(&path).is_ok_and(|s| s.open && s.nodes.iter().any(|node| node.coordinated)))
         })?;
-        Ok(service)
+        Ok(Some(service))
     }
 
     /// Lets the programs begin once all have started, and are switched if they should be.
     fn open_gate(
         &self,
-        directory: &Path,
         gate: &Path,
         switched: bool,
-        children: &mut [(Owned, PathBuf)],
+        running: &mut Running<'_>,
         stop: &Stop,
     ) -> Result<(), TrialError> {
-        let count = children.len();
-        let log = directory.join("0.log");
-        await_that("the ranks", &log, stop, || {
-            for (i, (child, _)) in children.iter_mut().enumerate() {
-                if let Ok(Some(_)) = child.0.try_wait() {
-                    return Err(failed("a program", &directory.join(format!("{i}.log"))));
-                }
-            }
+        let count = running.commands.len();
+        await_that("the ranks", &running.log(0), stop, || {
+            running.look()?;
             if !switched {
-                return Ok(children
-                    .iter()
-                    .all(|(_, out)| out.with_extension("here").exists()));
+                let mut outs = running.commands.iter().map(|command| &command.out);
+                return Ok(outs.all(|out| out.with_extension("here").exists()));
             }
-            let running = status(&socket(directory))?
-                .gangs
-                .iter()
-                .filter(|g| g.stage == Stage::Running)
-                .count();
-            Ok(running == count)
+            let gangs = status(&socket(running.directory))?.gangs;
+            let runs = gangs.iter().filter(|g| g.stage == Stage::Running);
+            Ok(runs.count() == count)
         })?;
         files::replace(gate, b"").map_err(TrialError::io("write", gate))
     }
+}
 
-    fn collect(
-        &self,
-        directory: &Path,
-        mut children: Vec<(Owned, PathBuf)>,
-        built_in: bool,
-        begun: u64,
-        stop: &Stop,
-    ) -> Result<Vec<Seen>, TrialError> {
-        let mut ends: Vec<Option<u64>> = vec![None; children.len()];
-        while ends.iter().any(Option::is_none) {
-            if stop.is_requested() {
-                return Err(TrialError::Interrupted);
+/// A command that was started.
+struct Submitted {
+    child: Owned,
+    out: PathBuf,
+    submitted: u64,
+    over: Option<u64>,
+}
+
+/// The commands of a case.
+struct Running<'a> {
+    directory: &'a Path,
+    begun: u64,
+    built_in: bool,
+    commands: Vec<Submitted>,
+}
+
+impl Running<'_> {
+    fn log(&self, command: usize) -> PathBuf {
+        self.directory.join(format!("{command}.log"))
+    }
+
+    /// Notes which have ended.
+    fn look(&mut self) -> Result<(), TrialError> {
+        for i in 0..self.commands.len() {
+            let command = &mut self.commands[i];
+            if command.over.is_some() {
+                continue;
             }
-            for (i, (child, _)) in children.iter_mut().enumerate() {
-                if ends[i].is_some() {
-                    continue;
+            if let Ok(Some(status)) = command.child.0.try_wait() {
+                if !status.success() {
+                    return Err(failed("a program", &self.log(i)));
                 }
-                if let Ok(Some(status)) = child.0.try_wait() {
-                    if !status.success() {
-                        return Err(failed("a program", &directory.join(format!("{i}.log"))));
-                    }
-                    ends[i] = Some(monotonic_ns());
-                }
+                command.over = Some(monotonic_ns());
             }
-            std::thread::sleep(Duration::from_millis(1));
         }
-        let seen = children.iter().zip(ends).map(|((_, out), end)| {
-            let over = end.unwrap_or(begun);
-            if !built_in {
+        Ok(())
+    }
+
+    /// Waits until all have ended that were started.
+    fn await_all(&mut self, stop: &Stop) -> Result<(), TrialError> {
+        self.look()?;
+        while self.commands.iter().any(|command| command.over.is_none()) {
+            self.pause(stop)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until a moment.
+    fn await_until(&mut self, moment: u64, stop: &Stop) -> Result<(), TrialError> {
+        while monotonic_ns() < moment {
+            self.pause(stop)?;
+        }
+        Ok(())
+    }
+
+    fn pause(&mut self, stop: &Stop) -> Result<(), TrialError> {
+        if stop.is_requested() {
+            return Err(TrialError::Interrupted);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+        self.look()
+    }
+
+    /// What was seen, once all have ended.
+    fn seen(&self) -> Result<Vec<Seen>, TrialError> {
+        let seen = self.commands.iter().map(|command| {
+            let over = command.over.unwrap_or(self.begun);
+            let submitted = command.submitted;
+            if !self.built_in {
                 return Ok(Seen {
-                    begin: begun,
+                    begin: self.begun,
                     end: over,
+                    submitted,
                     over,
                     steps: None,
                 });
             }
+            let out = &command.out;
             let text = fs::read(out).map_err(TrialError::io("read", out))?;
             let steps: Result<FixedSteps, _> = serde_json::from_slice(&text);
             let steps = steps.map_err(|error| TrialError::io("read", out)(error.into()))?;
             Ok(Seen {
-                begin: steps.ranks.iter().map(|r| r.begin).min().unwrap_or(begun),
-                end: steps.ranks.iter().map(|r| r.end).max().unwrap_or(begun),
+                begin: steps
+                    .ranks
+                    .iter()
+                    .map(|r| r.begin)
+                    .min()
+                    .unwrap_or(self.begun),
+                end: steps
+                    .ranks
+                    .iter()
+                    .map(|r| r.end)
+                    .max()
+                    .unwrap_or(self.begun),
+                submitted,
                 over,
                 steps: Some(steps),
             })
         });
         seen.collect()
+    }
+}
+
+/// The option of `gang start`.
+const fn copying_word(copying: Copying) -> &'static str {
+    match copying {
+        Copying::All => "all",
+        Copying::Valid => "valid",
+        Copying::Pointer => "pointer",
     }
 }
 

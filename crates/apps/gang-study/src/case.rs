@@ -1,5 +1,6 @@
 //! The cases to compare: which programs run, and how they are scheduled.
 
+use idlewave_gang_agent::Copying;
 use idlewave_units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,8 @@ pub enum Program {
     Compute,
     /// The given command with this index.
     Given(usize),
+    /// The benchmark of this name ([`Benchmark`](idlewave_measure::Benchmark)), as in `cg:A`.
+    Benchmark(String),
 }
 
 /// How the programs are scheduled.
@@ -30,6 +33,30 @@ pub enum Treatment {
     Free,
     /// The same, but waiting ranks yield their CPU.
     FreeYield,
+    /// One program has the machine to itself, and its ranks talk over network contexts.
+    AloneOnContexts,
+    /// Gang switching at every slice, network contexts included.
+    Contexts(Nanos, Copying),
+    /// Programs run one after the other, in the order in which they arrive.
+    Queue,
+}
+
+impl Treatment {
+    /// How a program runs alone to compare this with.
+    pub(crate) const fn baseline(self) -> Self {
+        match self {
+            Self::Contexts(..) | Self::AloneOnContexts => Self::AloneOnContexts,
+            _ => Self::Alone,
+        }
+    }
+
+    /// Its slice, if it switches.
+    pub const fn slice(self) -> Option<Nanos> {
+        match self {
+            Self::Switched(slice) | Self::Yielding(slice) | Self::Contexts(slice, _) => Some(slice),
+            _ => None,
+        }
+    }
 }
 
 /// One case of a study.
@@ -39,6 +66,20 @@ pub struct Case {
     pub programs: Vec<Program>,
     /// How they are scheduled.
     pub treatment: Treatment,
+    /// When each of them is submitted, since the first. Empty: all begin at the same time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arrivals: Vec<Nanos>,
+}
+
+impl Case {
+    /// Programs that begin at the same time.
+    pub(crate) fn together(programs: &[Program], treatment: Treatment) -> Self {
+        Self {
+            programs: programs.to_vec(),
+            treatment,
+            arrivals: Vec::new(),
+        }
+    }
 }
 
 /// A table of a study: cases that are compared with their programs alone.
@@ -61,6 +102,9 @@ pub enum Compares {
     BackToBack,
     /// The time of the first program's work, over its time alone.
     First,
+    /// From the arrival of every program but the first until its command has ended, over the same
+    /// alone.
+    Response,
 }
 
 /// Computation between two allreduces of the programs of the pair.
@@ -71,10 +115,7 @@ pub const FINE: Nanos = Nanos::from_micros(20);
 /// The tables of the built-in study. Cases with yielding ranks require a launcher whose library
 /// yields on request.
 pub fn built_in(slices: &[Nanos], yields: bool) -> Vec<Table> {
-    let case = |programs: &[Program], treatment| Case {
-        programs: programs.to_vec(),
-        treatment,
-    };
+    let case = Case::together;
     let pair = [Program::Fine(PAIR), Program::Fine(PAIR)];
     let unequal = [Program::Fine(FINE), Program::Compute];
     let longest = slices
@@ -128,10 +169,9 @@ pub fn given(slices: &[Nanos], yields: bool) -> Vec<Table> {
     if yields {
         treatments.push(Treatment::FreeYield);
     }
-    let cases = treatments.into_iter().map(|treatment| Case {
-        programs: both.clone(),
-        treatment,
-    });
+    let cases = treatments
+        .into_iter()
+        .map(|treatment| Case::together(&both, treatment));
     vec![Table {
         name: "two programs".to_owned(),
         compares: Compares::BackToBack,
@@ -139,20 +179,15 @@ pub fn given(slices: &[Nanos], yields: bool) -> Vec<Table> {
     }]
 }
 
-/// Each program of the tables alone, once: the baseline of all comparisons.
+/// Each program of the tables alone, once per baseline of its treatments: what all comparisons need.
 pub fn baselines(tables: &[Table]) -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
-    for program in tables
-        .iter()
-        .flat_map(|t| &t.cases)
-        .flat_map(|c| &c.programs)
-    {
-        let case = Case {
-            programs: vec![program.clone()],
-            treatment: Treatment::Alone,
-        };
-        if !cases.contains(&case) {
-            cases.push(case);
+    for case in tables.iter().flat_map(|t| &t.cases) {
+        for program in &case.programs {
+            let alone = Case::together(std::slice::from_ref(program), case.treatment.baseline());
+            if !cases.contains(&alone) {
+                cases.push(alone);
+            }
         }
     }
     cases

@@ -16,6 +16,14 @@ pub enum TrialError {
         /// The kernel's error.
         source: io::Error,
     },
+    /// A file of runs is of something else.
+    #[error("go on with the study in {path}: {what}")]
+    NotKept {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
     /// There is no command.
     #[error("start a program: none is given")]
     NoProgram,

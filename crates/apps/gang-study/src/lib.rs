@@ -9,6 +9,8 @@ mod bench;
 mod case;
 mod contexts;
 mod error;
+mod keep;
+mod npb;
 mod sheet;
 mod study;
 mod text;
@@ -17,6 +19,10 @@ pub use bench::{Bench, Seen, Trial};
 pub use case::{Case, Compares, Program, Table, Treatment, baselines, built_in, given};
 pub use contexts::{Contexts, contexts};
 pub use error::TrialError;
+pub use keep::Kept;
+pub use npb::{Extent, NpbPlan, choose, npb};
 pub use sheet::sheet;
-pub use study::{Filled, Row, Spread, Study, program_words, slice, study, treatment_words, words};
+pub use study::{
+    Filled, Row, Spread, Study, program_words, row_words, study, treatment_words, words,
+};
 pub use text::text;

@@ -1,8 +1,8 @@
 //! A study as data for the HTML page.
 
-use crate::case::{Compares, Treatment};
+use crate::case::{Compares, Table};
 use crate::contexts::Contexts;
-use crate::study::{Filled, Row, Spread, Study, program_words, slice, treatment_words};
+use crate::study::{Filled, Row, Spread, Study, row_words, words};
 use idlewave_report::{GangContexts, GangNumber, GangRow, GangSheet, GangSwitches, GangTable};
 
 /// The sheet of a study, with its command line.
@@ -26,17 +26,17 @@ pub fn sheet(study: &Study, command: Vec<String>, idlewave: &str) -> GangSheet {
                 .to_owned(),
         );
     }
-    let rows = study.tables.iter().flat_map(|filled| {
-        let name = &filled.table.name;
-        filled.rows.iter().map(move |row| (name, row))
-    });
+    let rows = study
+        .tables
+        .iter()
+        .flat_map(|filled| filled.rows.iter().map(move |row| (&filled.table, row)));
     GangSheet {
         machine: study.machine.clone(),
         details,
         alone: study
             .alone
             .iter()
-            .map(|(p, time)| (program_words(p), number(time)))
+            .map(|(case, time)| (words(case), number(time)))
             .collect(),
         tables: study.tables.iter().map(table).collect(),
         switches: rows
@@ -60,8 +60,8 @@ fn number(spread: &Spread) -> GangNumber {
 
 fn table(filled: &Filled) -> GangTable {
     let row = |row: &Row| GangRow {
-        label: treatment_words(row.case.treatment),
-        switched: slice(row.case.treatment).is_some(),
+        label: row_words(&filled.table, &row.case),
+        switched: row.case.treatment.slice().is_some(),
         ratio: number(&row.ratio),
         seconds: number(&row.seconds),
         cache_misses: row.cache_misses.as_ref().map(number),
@@ -74,12 +74,15 @@ fn table(filled: &Filled) -> GangTable {
                     .to_owned()
             }
             Compares::First => "Time of the first program, over its time alone".to_owned(),
+            Compares::Response => {
+                "From the arrival of a program to its end, over the same alone".to_owned()
+            }
         },
         rows: filled.rows.iter().map(row).collect(),
     }
 }
 
-fn switches(table: &str, row: &Row) -> Option<GangSwitches> {
+fn switches(table: &Table, row: &Row) -> Option<GangSwitches> {
     let switches = row.switches.as_ref()?;
     // Nothing was switched, so there are no times.
     let cost = switches.cost.as_ref()?;
@@ -96,13 +99,8 @@ fn switches(table: &str, row: &Row) -> Option<GangSwitches> {
         .skew
         .as_ref()
         .map(|(median, p99)| (median.value / 1e9, p99.value / 1e9, median.n));
-    let yields = matches!(row.case.treatment, Treatment::Yielding(_));
     Some(GangSwitches {
-        label: format!(
-            "{table}: {}{}",
-            slice(row.case.treatment)?,
-            if yields { ", idle ones yield" } else { "" }
-        ),
+        label: format!("{}: {}", table.name, row_words(table, &row.case)),
         n: cost.n,
         phases,
         skew,

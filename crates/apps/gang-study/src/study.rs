@@ -4,6 +4,8 @@ use crate::bench::{Bench, Seen, Trial};
 use crate::case::{Case, Compares, Program, Table, Treatment, baselines};
 use crate::contexts::Contexts;
 use crate::error::TrialError;
+use crate::keep::Kept;
+use idlewave_gang_agent::Copying;
 use idlewave_gang_agent::control::SwitchStatus;
 use idlewave_measure::{Counted, RankSteps};
 use idlewave_run::findings::Estimate;
@@ -60,6 +62,12 @@ pub struct Row {
     /// Last-level cache misses of the compared programs' ranks, over those of the same programs
     /// alone in the same repeat; `None`: not counted, see [`Study::not_counted`].
     pub cache_misses: Option<Spread>,
+    /// Time in switches, over the time that is compared with: the part of the ratio above 1 that they
+    /// explain. `None`: nothing was switched.
+    pub switching: Option<Spread>,
+    /// CPU time of the ranks, over that of the same programs alone in the same repeat. `None`: not all
+    /// programs are built in.
+    pub cpu_time: Option<Spread>,
     /// What switches cost in the last repeat.
     pub switches: Option<SwitchStatus>,
     /// The trial of each repeat.
@@ -82,8 +90,8 @@ pub struct Study {
     pub machine: String,
     /// The fabric of the programs.
     pub carrier: Option<String>,
-    /// The time of each program alone, in seconds.
-    pub alone: Vec<(Program, Spread)>,
+    /// Each program alone, and its time in seconds.
+    pub alone: Vec<(Case, Spread)>,
     /// The tables with their numbers.
     pub tables: Vec<Filled>,
     /// The number of repeats completed, and requested.
@@ -96,7 +104,7 @@ pub struct Study {
     pub same_results: bool,
 }
 
-/// Runs a study. If interrupted after at least one complete repeat, it returns what it has.
+/// Runs a study; runs that are kept already are not made again. If interrupted after at least one complete repeat, it returns what it has.
 ///
 /// # Errors
 /// The first repeat is incomplete: something cannot be started or fails, or the study was
@@ -106,11 +114,16 @@ pub fn study(
     tables: &[Table],
     repeats: u32,
     machine: String,
+    mut kept: Option<&mut Kept>,
     stop: &Stop,
     progress: &dyn Progress,
 ) -> Result<Study, TrialError> {
     let mut cases = baselines(tables);
-    cases.extend(tables.iter().flat_map(|table| table.cases.iter().cloned()));
+    for case in tables.iter().flat_map(|table| &table.cases) {
+        if !cases.contains(case) {
+            cases.push(case.clone());
+        }
+    }
     let total = f64::from(repeats) * cases.len() as f64;
     let mut done: Vec<BTreeMap<usize, Trial>> = Vec::new();
     let mut number = 0;
@@ -126,8 +139,20 @@ pub fn study(
             ));
             progress.at(number as f64 / total);
             number += 1;
+            let before = kept
+                .as_deref()
+                .and_then(|kept| kept.get(repeat, &cases[at]));
+            if let Some(trial) = before {
+                of_this.insert(at, trial.clone());
+                continue;
+            }
             match bench.run(&cases[at], number, stop) {
-                Ok(trial) => drop(of_this.insert(at, trial)),
+                Ok(trial) => {
+                    if let Some(kept) = kept.as_deref_mut() {
+                        kept.add(repeat, &cases[at], &trial)?;
+                    }
+                    of_this.insert(at, trial);
+                }
                 Err(TrialError::Interrupted) if !done.is_empty() => break 'repeats,
                 Err(error) => return Err(error),
             }
@@ -145,24 +170,23 @@ fn judge(
     machine: String,
 ) -> Study {
     let mut filled = Vec::new();
-    let mut at = baselines(tables).len();
     for table in tables {
-        let rows = (at..).zip(&table.cases);
-        let rows = rows.filter_map(|(at, case)| row(table.compares, case, at, cases, done));
+        let rows = table.cases.iter();
         filled.push(Filled {
             table: table.clone(),
-            rows: rows.collect(),
+            rows: rows
+                .filter_map(|case| row(table.compares, case, cases, done))
+                .collect(),
         });
-        at += table.cases.len();
     }
-    let alone = baselines(tables).into_iter().filter_map(|case| {
-        let program = case.programs.first()?.clone();
-        let times: Vec<f64> = done
-            .iter()
-            .filter_map(|repeat| Some(alone(cases, repeat, &program)?.makespan().as_f64() / 1e9))
-            .collect();
-        Some((program, Spread::of(&times)?))
-    });
+    let alone = baselines(tables)
+        .into_iter()
+        .enumerate()
+        .filter_map(|(at, case)| {
+            let trials = done.iter().filter_map(|repeat| repeat.get(&at));
+            let times: Vec<f64> = trials.map(|t| t.makespan().as_f64() / 1e9).collect();
+            Some((case, Spread::of(&times)?))
+        });
     let carriers = done
         .iter()
         .flat_map(BTreeMap::values)
@@ -186,52 +210,62 @@ fn judge(
     }
 }
 
-/// The run of a program alone in a repeat.
+/// The run of a program alone in a repeat, as the baseline of a treatment.
 fn alone<'a>(
     cases: &[Case],
     repeat: &'a BTreeMap<usize, Trial>,
     program: &Program,
+    treatment: Treatment,
 ) -> Option<&'a Trial> {
-    let at = cases
-        .iter()
-        .position(|case| case.treatment == Treatment::Alone && case.programs == [program.clone()]);
-    repeat.get(&at?)
+    let alone = Case::together(std::slice::from_ref(program), treatment.baseline());
+    repeat.get(&cases.iter().position(|case| *case == alone)?)
 }
 
-/// Compares the case at `at` with its programs alone. `None` if no repeat has both.
+/// Compares a case with its programs alone. `None` if no repeat has both.
 fn row(
     compares: Compares,
     case: &Case,
-    at: usize,
     cases: &[Case],
     done: &[BTreeMap<usize, Trial>],
 ) -> Option<Row> {
+    let at = cases.iter().position(|other| other == case)?;
     let (mut ratios, mut seconds, mut trials) = (Vec::new(), Vec::new(), Vec::new());
-    let mut more_misses = Vec::new();
+    let (mut more_misses, mut more_cpu, mut switching) = (Vec::new(), Vec::new(), Vec::new());
     for repeat in done {
         let Some(trial) = repeat.get(&at) else {
             continue;
         };
-        let (compared, took) = match compares {
-            Compares::BackToBack => (&case.programs[..], trial.makespan()),
-            Compares::First => (&case.programs[..1], trial.work_of_first()),
+        let compared = match compares {
+            Compares::BackToBack => 0..case.programs.len(),
+            Compares::First => 0..1,
+            Compares::Response => 1..case.programs.len(),
         };
-        let took = took.as_f64();
-        let apart: Option<Vec<&Trial>> = compared.iter().map(|p| alone(cases, repeat, p)).collect();
+        let apart: Option<Vec<&Trial>> = case.programs[compared.clone()]
+            .iter()
+            .map(|program| alone(cases, repeat, program, case.treatment))
+            .collect();
         let apart = apart.unwrap_or_default();
-        let Some((last, before)) = apart.split_last() else {
+        let times = times(compares, trial, &apart);
+        if times.is_empty() {
             continue;
-        };
-        // The next program begins when the previous command has ended.
-        let before: f64 = before.iter().map(|t| t.until_over().as_f64()).sum();
-        let time = before + last.makespan().as_f64();
-        if time > 0.0 {
-            ratios.push(took / time);
-            seconds.push(took / 1e9);
-            trials.push(trial.clone());
+        }
+        for (took, time) in times {
+            ratios.push(took.as_f64() / time.as_f64());
+            seconds.push(took.as_f64() / 1e9);
+        }
+        trials.push(trial.clone());
+        let base: Nanos = apart.iter().map(|t| t.makespan()).sum();
+        if let Some(switches) = &trial.switches {
+            switching.push(switches.total.as_f64() / base.as_f64().max(1.0));
+        }
+        let cpu_apart = apart.iter().map(|t| cpu_time(&t.programs)).sum();
+        if let (Some(apart @ 1..), Some(used)) =
+            (cpu_apart, cpu_time(&trial.programs[compared.clone()]))
+        {
+            more_cpu.push(used as f64 / apart as f64);
         }
         let missed: Result<u64, String> = apart.iter().map(|t| misses(&t.programs)).sum();
-        let together = misses(&trial.programs[..compared.len()]);
+        let together = misses(&trial.programs[compared]);
         if let (Ok(missed @ 1..), Ok(together)) = (missed, together) {
             more_misses.push(together as f64 / missed as f64);
         }
@@ -242,9 +276,48 @@ fn row(
         seconds: Spread::of(&seconds)?,
         skew: skew(case, &trials),
         cache_misses: Spread::of(&more_misses),
+        switching: Spread::of(&switching),
+        cpu_time: Spread::of(&more_cpu),
         switches: trials.last().and_then(|trial| trial.switches.clone()),
         trials,
     })
+}
+
+/// The compared times of a trial and those of its programs apart; none if some are missing.
+fn times(compares: Compares, trial: &Trial, apart: &[&Trial]) -> Vec<(Nanos, Nanos)> {
+    let Some((last, before)) = apart.split_last() else {
+        return Vec::new();
+    };
+    let all = match compares {
+        // The next program begins when the previous command has ended.
+        Compares::BackToBack => {
+            let before: Nanos = before.iter().map(|t| t.until_over()).sum();
+            vec![(trial.makespan(), before + last.makespan())]
+        }
+        Compares::First => vec![(trial.work_of_first(), last.makespan())],
+        Compares::Response => (1..)
+            .zip(apart)
+            .map(|(program, alone)| (trial.response(program), alone.response(0)))
+            .collect(),
+    };
+    all.into_iter()
+        .filter(|(_, time)| *time > Nanos::ZERO)
+        .collect()
+}
+
+/// CPU time of all ranks of some programs in nanoseconds; `None`: not all are built in.
+fn cpu_time(programs: &[Seen]) -> Option<u64> {
+    let of = |seen: &Seen| {
+        Some(
+            seen.steps
+                .as_ref()?
+                .ranks
+                .iter()
+                .map(|r| r.cpu)
+                .sum::<u64>(),
+        )
+    };
+    programs.iter().map(of).sum()
 }
 
 /// Cache misses of all ranks of some programs, or why they were not counted.
@@ -285,7 +358,7 @@ fn same_results(cases: &[Case], done: &[BTreeMap<usize, Trial>]) -> bool {
 /// A program that is switched alone stands still for less time than a busy machine takes from it
 /// anyway.
 fn skew(case: &Case, trials: &[Trial]) -> Option<(Estimate, Estimate)> {
-    let slice = slice(case.treatment).filter(|_| case.programs.len() > 1)?;
+    let slice = case.treatment.slice().filter(|_| case.programs.len() > 1)?;
     // Turns of yielding gangs are shorter; other interruptions of ranks are shorter still.
     let least = slice.get() / 2;
     let mut all = Vec::new();
@@ -337,12 +410,39 @@ fn skews(ranks: &[RankSteps], least: u64) -> Vec<u64> {
 
 /// A description of a case.
 pub fn words(case: &Case) -> String {
-    let programs: Vec<String> = case.programs.iter().map(program_words).collect();
     format!(
         "{}, {}",
-        programs.join(" and "),
+        programs_words(case),
         treatment_words(case.treatment)
     )
+}
+
+/// The programs of a case.
+pub(crate) fn programs_words(case: &Case) -> String {
+    let names: Vec<String> = case.programs.iter().map(program_words).collect();
+    let (Some(first), Some(last)) = (names.first(), names.last()) else {
+        return String::new();
+    };
+    match names.len() {
+        1 => first.clone(),
+        2 => format!("{first} and {last}"),
+        n => format!("{first} and {} short programs", n - 1),
+    }
+}
+
+/// A description of a case that tells it from the others of its table.
+pub fn row_words(table: &Table, case: &Case) -> String {
+    let Some(first) = table.cases.first() else {
+        return words(case);
+    };
+    let same = |f: fn(&Case, &Case) -> bool| table.cases.iter().all(|case| f(first, case));
+    if same(|a, b| a.programs == b.programs) {
+        return treatment_words(case.treatment);
+    }
+    if same(|a, b| a.treatment == b.treatment) {
+        return programs_words(case);
+    }
+    words(case)
 }
 
 /// A description of a program.
@@ -351,6 +451,7 @@ pub fn program_words(program: &Program) -> String {
         Program::Fine(work) => format!("allreduce every {work}"),
         Program::Compute => "computation alone".to_owned(),
         Program::Given(i) => format!("program {}", i + 1),
+        Program::Benchmark(name) => name.clone(),
     }
 }
 
@@ -362,14 +463,16 @@ pub fn treatment_words(treatment: Treatment) -> String {
         Treatment::Yielding(slice) => format!("gang switching, {slice}, idle gangs yield"),
         Treatment::Free => "no coscheduling".to_owned(),
         Treatment::FreeYield => "no coscheduling, ranks yield".to_owned(),
-    }
-}
-
-/// The slice of a treatment.
-pub fn slice(treatment: Treatment) -> Option<Nanos> {
-    match treatment {
-        Treatment::Switched(slice) | Treatment::Yielding(slice) => Some(slice),
-        _ => None,
+        Treatment::AloneOnContexts => "alone, on network contexts".to_owned(),
+        Treatment::Contexts(slice, copying) => {
+            let how = match copying {
+                Copying::All => "all copied",
+                Copying::Valid => "parts in use copied",
+                Copying::Pointer => "pointer",
+            };
+            format!("gang switching, {slice}, contexts: {how}")
+        }
+        Treatment::Queue => "one after the other".to_owned(),
     }
 }
 
@@ -401,6 +504,7 @@ mod tests {
 
     fn trial(times: &[(u64, u64)], sum: f64) -> Trial {
         let seen = |(begin, end): &(u64, u64)| Seen {
+            submitted: *begin,
             begin: *begin,
             end: *end,
             over: *end,
@@ -467,10 +571,7 @@ mod tests {
 
     #[test]
     fn the_first_of_an_unequal_pair_is_compared_with_itself_alone() {
-        let case = Case {
-            programs: vec![Program::Given(0), Program::Given(1)],
-            treatment: Treatment::Free,
-        };
+        let case = Case::together(&[Program::Given(0), Program::Given(1)], Treatment::Free);
         let tables = [Table {
             name: String::new(),
             compares: Compares::First,

@@ -1,8 +1,8 @@
 //! A study as text of 80 columns.
 
-use crate::case::{Compares, Treatment};
+use crate::case::{Compares, Table};
 use crate::contexts::SIZES;
-use crate::study::{Filled, Row, Spread, Study, program_words, treatment_words};
+use crate::study::{Filled, Row, Spread, Study, row_words, words};
 use idlewave_gang_agent::control::{Quantiles, SwitchStatus};
 use idlewave_units::Nanos;
 use idlewave_units::show::{self, time};
@@ -21,12 +21,13 @@ pub fn text(study: &Study) -> String {
         "  {made} of {wanted} repeats, cases in turn; median (least..most) over them\n"
     );
     out.push_str("ALONE\n");
-    for (program, time) in &study.alone {
-        let _ = writeln!(out, "  {:<42} {}", program_words(program), seconds(time));
+    for (case, time) in &study.alone {
+        let _ = writeln!(out, "  {:<46} {}", words(case), seconds(time));
     }
     for filled in &study.tables {
         table(&mut out, filled);
     }
+    overheads(&mut out, study);
     cache_misses(&mut out, study);
     phases(&mut out, study);
     contexts(&mut out, study);
@@ -52,14 +53,48 @@ fn table(out: &mut String, filled: &Filled) {
     let head = match filled.table.compares {
         Compares::BackToBack => "over its programs one after the other",
         Compares::First => "time of the first over its time alone",
+        Compares::Response => "arrival to end, over the same alone",
     };
-    let _ = writeln!(out, "  {:<42} {head}", "");
+    let _ = writeln!(out, "  {:<46} {head}", "");
     for row in &filled.rows {
         let ratio = match filled.table.compares {
             Compares::BackToBack => percent(&row.ratio),
-            Compares::First => times(&row.ratio),
+            Compares::First | Compares::Response => times(&row.ratio),
         };
-        let _ = writeln!(out, "  {:<42} {ratio}", treatment_words(row.case.treatment));
+        let _ = writeln!(out, "  {:<46} {ratio}", row_words(&filled.table, &row.case));
+    }
+}
+
+/// Of what is more than one after the other: the part of switches, and what the ranks' CPU time grew
+/// by, which is work in colder caches and waiting.
+fn overheads(out: &mut String, study: &Study) {
+    let of = |filled: &Filled| filled.table.compares == Compares::BackToBack;
+    let tables = study.tables.iter().filter(|filled| of(filled));
+    let mut lines = String::new();
+    for filled in tables {
+        for row in &filled.rows {
+            if let (Some(switching), Some(cpu)) = (row.switching, row.cpu_time) {
+                let _ = writeln!(
+                    lines,
+                    "  {:<46} {:>7} {:>9} {:>9}",
+                    row_words(&filled.table, &row.case),
+                    show::change(row.ratio.median - 1.0),
+                    show::percent(switching.median),
+                    show::change(cpu.median - 1.0)
+                );
+            }
+        }
+    }
+    if !lines.is_empty() {
+        let heads = ["time", "switches", "CPU time"];
+        let [time, switches, cpu] = heads;
+        let _ = writeln!(
+            out,
+            "\nWHERE TIME GOES (medians)\n  {:<46} {time:>7} {switches:>9} {cpu:>9}\n{lines}  \
+             switches: time during which no program runs. CPU time: of the ranks, more\n  \
+             than alone: colder caches, and waiting. Others had the CPU during the rest.",
+            ""
+        );
     }
 }
 
@@ -74,9 +109,9 @@ fn cache_misses(out: &mut String, study: &Study) {
             let case = format!(
                 "{}, {}",
                 filled.table.name,
-                treatment_words(row.case.treatment)
+                row_words(&filled.table, &row.case)
             );
-            let _ = writeln!(out, "  {case}\n  {:<42} {}", "", percent(&misses));
+            let _ = writeln!(out, "  {case}\n  {:<46} {}", "", percent(&misses));
         }
     }
     if let Some(why) = &study.not_counted {
@@ -115,31 +150,32 @@ fn phases(out: &mut String, study: &Study) {
         let _ = writeln!(out, "  {}", filled.table.name);
         for row in &filled.rows {
             if let Some(switches) = &row.switches {
-                switches_of(out, row, switches);
+                switches_of(out, &filled.table, row, switches);
             }
         }
     }
 }
 
-fn switches_of(out: &mut String, row: &Row, switches: &SwitchStatus) {
+fn switches_of(out: &mut String, table: &Table, row: &Row, switches: &SwitchStatus) {
     let phase = |name: &str| {
         let phase = switches.phases.iter().find(|(of, _)| of == name);
         phase.map(|(_, q)| *q)
     };
-    let name = match row.case.treatment {
-        Treatment::Yielding(slice) => format!("{slice}, idle gangs yield"),
-        treatment => crate::study::slice(treatment)
-            .unwrap_or_default()
-            .to_string(),
-    };
     let _ = writeln!(
         out,
-        "    {name:<24} {:>4} {:>15} {:>15} {:>13}",
+        "    {}\n    {:<24} {:>4} {:>15} {:>15} {:>13}",
+        row_words(table, &row.case),
+        "",
         switches.cost.map_or(0, |cost| cost.n),
         two(switches.cost),
         two(phase("freeze")),
         two(phase("thaw"))
     );
+    for name in ["drain", "context"] {
+        if let Some(time) = phase(name) {
+            let _ = writeln!(out, "      {name} {}", two(Some(time)));
+        }
+    }
     if !switches.aborted.is_empty() {
         let n: u64 = switches.aborted.iter().map(|(_, n)| n).sum();
         let _ = writeln!(out, "      {n} aborted");

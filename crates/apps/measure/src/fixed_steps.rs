@@ -1,6 +1,6 @@
-//! A program with a known amount of work: a number of steps of computation, each with an allreduce.
-//! It waits at a gate before it starts, and notes when it was interrupted, so that what happens to
-//! it is visible from inside.
+//! A program with a known amount of work: a number of steps of computation, each with an allreduce,
+//! or a benchmark. It waits at a gate before it starts, and notes when it was interrupted, so that
+//! what happens to it is visible from inside.
 
 use crate::place::cpu_of;
 use crate::threads::{OfEveryRank, on_every_rank};
@@ -15,7 +15,7 @@ use idlewave_sys::clock::thread_time;
 use idlewave_sys::files;
 use idlewave_units::{Cpu, Nanos};
 use idlewave_workloads::fibonacci::Fibonacci;
-use idlewave_workloads::pin;
+use idlewave_workloads::{Benchmark, pin};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,6 +26,22 @@ const LOOK: Duration = Duration::from_millis(1);
 /// The most gaps that a rank keeps; further ones are only counted.
 const MOST_GAPS: usize = 1 << 16;
 
+/// What a program does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FixedWork {
+    /// Steps of computation.
+    Steps {
+        /// Number of steps.
+        steps: u64,
+        /// Computation per step, in dependent additions.
+        work: u64,
+        /// Number of values in the allreduce of each step; 0: no allreduce.
+        values: usize,
+    },
+    /// A benchmark, which must verify its result.
+    Benchmark(Benchmark),
+}
+
 /// The options of a program.
 #[derive(Clone, Debug)]
 pub struct FixedStepsOptions {
@@ -35,12 +51,8 @@ pub struct FixedStepsOptions {
     pub mpi: Search,
     /// Number of ranks, if they are threads.
     pub ranks: Option<u32>,
-    /// Number of steps.
-    pub steps: u64,
-    /// Computation per step, in dependent additions.
-    pub work: u64,
-    /// Number of values in the allreduce of each step; 0: no allreduce.
-    pub values: usize,
+    /// What the ranks do.
+    pub work: FixedWork,
     /// The program starts when this file exists.
     pub gate: Option<PathBuf>,
     /// A file created once all ranks have started and wait for the gate.
@@ -89,7 +101,7 @@ pub struct FixedSteps {
     pub ranks: Vec<RankSteps>,
     /// The fabric, as text.
     pub carrier: String,
-    /// The sum of all allreduce results: it depends only on steps, values and ranks.
+    /// The sum of all allreduce results: it depends only on steps, values and ranks. 0 for a benchmark.
     pub sum: f64,
 }
 
@@ -150,40 +162,24 @@ impl OfEveryRank for Steps<'_> {
         }
         fabric.barrier(&mut || ())?;
         let mut own = RankSteps::default();
-        let mut work = Fibonacci::default();
-        let (mut sum, mut values) = (0.0, vec![0.0; options.values]);
         let mut misses = CacheMisses::of_this_thread();
         let cpu = thread_time().get();
         own.begin = monotonic_ns();
-        let mut last = own.begin;
-        for step in 0..options.steps {
-            work.advance(options.work);
-            if !values.is_empty() {
-                values.fill(f64::from((step % 1_000) as u32 + fabric.rank().get()));
-                fabric.allreduce(&mut values, Reduction::Sum, &mut || ())?;
-                sum += values.iter().sum::<f64>();
-            }
-            let end = monotonic_ns();
-            if end - last > options.gap.get() {
-                match own.gaps.len() < MOST_GAPS {
-                    true => own.gaps.push((last, end)),
-                    false => own.lost_gaps += 1,
+        let sum = match &options.work {
+            FixedWork::Steps { .. } => self.steps(fabric, &mut own)?,
+            FixedWork::Benchmark(benchmark) => {
+                let done = benchmark.run(fabric, &self.stop.flag, &mut |_| ())?;
+                if !done.verified || done.iterations < benchmark.iterations() {
+                    return Err(interrupted());
                 }
+                own.end = monotonic_ns();
+                0.0
             }
-            last = end;
-            if step % 64 == 0 && self.stop.is_requested() {
-                // The others are elsewhere, or wait for this rank: no rank has a result.
-                fabric.fail();
-                let kept = "nothing was measured".to_owned();
-                return Err(SessionError::Interrupted { kept }.into());
-            }
-        }
-        own.end = last;
+        };
         own.cpu = thread_time().get().saturating_sub(cpu);
         let counted = misses.as_mut().map_err(|e| e.to_string());
         let counted = counted.and_then(|misses| misses.count().map_err(|e| e.to_string()));
         own.cache_misses = counted.map_or_else(Counted::NotMeasured, Counted::Events);
-        std::hint::black_box(work.value());
         let ranks = gather::values_to_root(fabric, Some(&own))?;
         let ranks: Vec<RankSteps> = ranks.into_iter().flatten().collect();
         Ok((!ranks.is_empty()).then(|| FixedSteps {
@@ -194,19 +190,71 @@ impl OfEveryRank for Steps<'_> {
     }
 }
 
+impl Steps<'_> {
+    /// All steps of a rank; returns the sum of the results.
+    fn steps<F: Fabric>(&self, fabric: &mut F, own: &mut RankSteps) -> Result<f64, MeasureError> {
+        let FixedWork::Steps {
+            steps,
+            work,
+            values,
+        } = self.options.work
+        else {
+            return Ok(0.0);
+        };
+        let mut computation = Fibonacci::default();
+        let (mut sum, mut values) = (0.0, vec![0.0; values]);
+        let mut last = own.begin;
+        for step in 0..steps {
+            computation.advance(work);
+            if !values.is_empty() {
+                values.fill(f64::from((step % 1_000) as u32 + fabric.rank().get()));
+                fabric.allreduce(&mut values, Reduction::Sum, &mut || ())?;
+                sum += values.iter().sum::<f64>();
+            }
+            let end = monotonic_ns();
+            if end - last > self.options.gap.get() {
+                match own.gaps.len() < MOST_GAPS {
+                    true => own.gaps.push((last, end)),
+                    false => own.lost_gaps += 1,
+                }
+            }
+            last = end;
+            if step % 64 == 0 && self.stop.is_requested() {
+                // The others are elsewhere, or wait for this rank: no rank has a result.
+                fabric.fail();
+                return Err(interrupted());
+            }
+        }
+        own.end = last;
+        std::hint::black_box(computation.value());
+        Ok(sum)
+    }
+}
+
+fn interrupted() -> MeasureError {
+    let kept = "nothing was measured".to_owned();
+    SessionError::Interrupted { kept }.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use idlewave_session::Quiet;
+
+    fn steps(steps: u64) -> FixedWork {
+        FixedWork::Steps {
+            steps,
+            work: 1_000,
+            values: 2,
+        }
+    }
 
     fn options() -> FixedStepsOptions {
         FixedStepsOptions {
             fabric: Some(FabricChoice::Threads),
             mpi: Search::default(),
             ranks: Some(3),
-            steps: 200,
-            work: 1_000,
-            values: 2,
+            work: steps(200),
             gate: None,
             here: None,
             gap: Nanos::from_secs(100),
@@ -240,9 +288,19 @@ mod tests {
         let stop = Stop::default();
         stop.flag.store(true, std::sync::atomic::Ordering::Relaxed);
         let mut options = options();
-        options.steps = u64::MAX;
+        options.work = steps(u64::MAX);
         let ended = fixed_steps(&options, &stop, &Quiet);
         assert!(ended.is_err(), "{ended:?}");
+    }
+
+    #[test]
+    fn a_benchmark_runs_to_its_verified_end() {
+        let mut options = options();
+        options.work = FixedWork::Benchmark("is:S".parse().unwrap());
+        let found = fixed_steps(&options, &Stop::default(), &Quiet);
+        let found = found.unwrap().unwrap();
+        assert_eq!((found.ranks.len(), found.sum), (3, 0.0));
+        assert!(found.ranks.iter().all(|r| r.begin < r.end && r.cpu > 0));
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub use benchmark::{BenchmarkOutcome, RankTimes};
 pub use calibrate::{CalibrateOptions, Calibrated, calibrate};
 pub use clocks::Clocks;
 pub use error::MeasureError;
-pub use fixed_steps::{Counted, FixedSteps, FixedStepsOptions, RankSteps, fixed_steps};
+pub use fixed_steps::{Counted, FixedSteps, FixedStepsOptions, FixedWork, RankSteps, fixed_steps};
 pub use idlewave_workloads::Benchmark;
 pub use idlewave_workloads::halo::Halo;
 pub use idlewave_workloads::is::Class;

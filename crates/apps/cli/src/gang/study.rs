@@ -9,17 +9,22 @@ use crate::output::print;
 use crate::progress::Bars;
 use clap::Args;
 use idlewave_clock::Monotonic;
-use idlewave_measure::{FixedStepsOptions, fixed_steps};
+use idlewave_measure::{Benchmark, FixedStepsOptions, FixedWork, fixed_steps};
 use idlewave_mpi::Search;
 use idlewave_record::{Machine, Programs as _};
 use idlewave_session::{Quiet, Stop};
 use idlewave_units::counted;
 
-use idlewave_gang_study::{Bench, TrialError, built_in, contexts, given, sheet, study, text};
+use idlewave_gang_study::{
+    Bench, Extent, Kept, TrialError, built_in, choose, contexts, given, npb as npb_tables, sheet,
+    study, text,
+};
 use idlewave_report::gang_page;
 use idlewave_sys::{Uid, host_name};
 use idlewave_units::Nanos;
+use idlewave_workloads::npb;
 use idlewave_workloads::speed::counts_per_thousand_steps;
+use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -32,8 +37,25 @@ const GAP: Nanos = Nanos::from_millis(4);
 Examples:
   sudo idlewave gang study
   sudo idlewave gang study --slices 40ms --repeats 2 --length 500ms
-  sudo idlewave gang study -- mpirun -n 2 ./app --and mpirun -n 2 ./app")]
+  sudo idlewave gang study --npb --quick
+  sudo idlewave gang study -- mpirun -n 2 ./app ::: mpirun -n 2 ./app")]
 pub struct StudyArgs {
+    /// Run the NAS Parallel Benchmarks: alone by policy for network contexts, in pairs, and short ones
+    /// beside a long one. Takes hours, at 10 s per program
+    #[arg(long, conflicts_with_all = ["slices", "length", "commands"])]
+    npb: bool,
+    /// Smaller benchmarks, and each in a pair with itself and one other: a few minutes
+    #[arg(long, requires = "npb")]
+    quick: bool,
+    /// Class of all benchmarks [default: for each one that takes 3 to 15 s]
+    #[arg(long, requires = "npb", value_name = "CLASS")]
+    class: Option<npb::Class>,
+    /// Seed of the times at which short programs arrive
+    #[arg(long, requires = "npb", default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Keep every run in this file; if it has runs of this study, go on from them
+    #[arg(long, value_name = "FILE")]
+    keep: Option<PathBuf>,
     /// Slices to compare
     #[arg(
         long,
@@ -67,21 +89,24 @@ pub struct StudyArgs {
     /// New file for an HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Two programs to use instead of the built-in ones: COMMAND --and COMMAND
+    /// Two programs to use instead of the built-in ones: COMMAND ::: COMMAND
     #[arg(last = true, value_name = "COMMANDS")]
     commands: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
 pub struct ProgramArgs {
+    /// A benchmark to run instead of steps, as in cg:A
+    #[arg(long, conflicts_with_all = ["steps", "work", "values"])]
+    benchmark: Option<Benchmark>,
     /// Number of steps
-    #[arg(long)]
+    #[arg(long, default_value_t = 1)]
     steps: u64,
     /// Additions per step
-    #[arg(long)]
+    #[arg(long, default_value_t = 1)]
     work: u64,
     /// Values in the allreduce of each step
-    #[arg(long)]
+    #[arg(long, default_value_t = 0)]
     values: usize,
     /// Number of ranks, if they are threads
     #[arg(long)]
@@ -107,12 +132,30 @@ impl From<TrialError> for Failure {
                 .with_next("try `idlewave gang start` and the program separately"),
             TrialError::Service { .. } => Failure::new(Exit::NotPossible, what)
                 .with_next("check that `idlewave gang start` keeps running here on its own"),
+            TrialError::NotKept { .. } => {
+                Failure::new(Exit::Usage, what).with_next("give another file with --keep")
+            }
             TrialError::NoProgram | TrialError::Start { .. } => {
                 Failure::new(Exit::NotPossible, what)
                     .with_next("check that the command is on the PATH")
             }
         }
     }
+}
+
+/// What must be the same to go on with a study.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Setting {
+    machine: String,
+    ranks: u32,
+    launcher: Vec<String>,
+    programs: Vec<Vec<String>>,
+    length: Nanos,
+    extent: Option<Extent>,
+}
+
+fn shown(word: &OsString) -> String {
+    word.to_string_lossy().into_owned()
 }
 
 /// Runs the study.
@@ -156,33 +199,89 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
         given: commands,
         directory: directory.path().to_owned(),
     };
-    let tables = match bench.given.is_empty() {
-        true => built_in(&args.slices, yields),
-        false => given(&args.slices, yields),
-    };
     let begun = Begun::now();
     let bars = Bars::new(!args.json);
+    let extent = Extent {
+        quick: args.quick,
+        class: args.class,
+        seed: args.seed,
+    };
+    let setting = Setting {
+        machine: machine(),
+        ranks: args.ranks,
+        launcher: bench.launcher.iter().flatten().map(shown).collect(),
+        programs: bench
+            .given
+            .iter()
+            .map(|words| words.iter().map(shown).collect())
+            .collect(),
+        length: args.length,
+        extent: args.npb.then_some(extent),
+    };
+    let begin = || {
+        let plan = match args.npb {
+            true => Some(choose(&bench, extent, stop, &bars)?),
+            false => None,
+        };
+        Ok((setting.clone(), plan))
+    };
+    let (mut kept, plan) = match &args.keep {
+        Some(path) => {
+            let (kept, (before, plan)) = Kept::open(path, begin)?;
+            if before != setting {
+                return Err(Failure::new(
+                    Exit::Usage,
+                    format!(
+                        "go on with the study in {}: it is of another machine or has other options",
+                        path.display()
+                    ),
+                )
+                .with_next("give the options it was begun with, or another file"));
+            }
+            (Some(kept), plan)
+        }
+        None => (None, begin()?.1),
+    };
+    let tables = match (&plan, bench.given.is_empty()) {
+        (Some(plan), _) => npb_tables(plan, extent),
+        (None, true) => built_in(&args.slices, yields),
+        (None, false) => given(&args.slices, yields),
+    };
+    if let Some(plan) = &plan {
+        use idlewave_session::Progress as _;
+        for (name, why) in &plan.left_out {
+            bars.note(&format!("idlewave: {name} is left out: {why}"));
+        }
+    }
     if Uid::own() != Uid::ROOT {
         use idlewave_session::Progress as _;
         bars.note("idlewave: without root, switches are late on a busy machine: no real-time priority, and usually no freezer");
     }
-    let found =
-        study(&bench, &tables, args.repeats, machine(), stop, &bars).and_then(|mut found| {
-            if bench.given.is_empty() && args.switches > 0 {
-                use idlewave_session::Progress as _;
-                let program = speaker(&bench.idlewave, directory.path());
-                let mut part = |what: &str| bars.part(what);
-                let memory = in_memory();
-                let devices = memory.as_ref().unwrap_or(&directory).path();
-                match contexts(&program, devices, args.switches, stop, &mut part) {
-                    Ok(measured) => found.contexts = measured,
-                    // Earlier measurements are kept.
-                    Err(TrialError::Interrupted) => {}
-                    Err(error) => return Err(error),
-                }
+    let found = study(
+        &bench,
+        &tables,
+        args.repeats,
+        machine(),
+        kept.as_mut(),
+        stop,
+        &bars,
+    )
+    .and_then(|mut found| {
+        if bench.given.is_empty() && args.switches > 0 {
+            use idlewave_session::Progress as _;
+            let program = speaker(&bench.idlewave, directory.path());
+            let mut part = |what: &str| bars.part(what);
+            let memory = in_memory();
+            let devices = memory.as_ref().unwrap_or(&directory).path();
+            match contexts(&program, devices, args.switches, stop, &mut part) {
+                Ok(measured) => found.contexts = measured,
+                // Earlier measurements are kept.
+                Err(TrialError::Interrupted) => {}
+                Err(error) => return Err(error),
             }
-            Ok(found)
-        });
+        }
+        Ok(found)
+    });
     bars.finish();
     let found = found?;
     if let Some(path) = &args.html {
@@ -209,19 +308,19 @@ fn in_memory() -> Option<TempDir> {
     named.prefix("idlewave-study-").tempdir_in(MEMORY).ok()
 }
 
-/// Splits the words at `--and` into two commands; none if there are no words.
+/// Splits the words at `:::` into two commands; none if there are no words.
 fn commands(words: &[OsString]) -> Result<Vec<Vec<OsString>>, Failure> {
     if words.is_empty() {
         return Ok(Vec::new());
     }
     let parts: Vec<Vec<OsString>> = words
-        .split(|word| word == "--and")
+        .split(|word| word == ":::")
         .map(<[OsString]>::to_vec)
         .collect();
     if parts.len() != 2 || parts.iter().any(Vec::is_empty) {
         return Err(
             Failure::new(Exit::Usage, "find two programs behind `--`").with_next(
-                "give two, as in: idlewave gang study -- mpirun -n 2 ./a --and mpirun -n 2 ./b",
+                "give two, as in: idlewave gang study -- mpirun -n 2 ./a ::: mpirun -n 2 ./b",
             ),
         );
     }
@@ -310,9 +409,14 @@ pub fn run_program(args: &ProgramArgs, stop: &Stop) -> Result<(), Failure> {
         fabric: None,
         mpi: Search::default(),
         ranks: args.ranks,
-        steps: args.steps,
-        work: args.work,
-        values: args.values,
+        work: match args.benchmark {
+            Some(benchmark) => FixedWork::Benchmark(benchmark),
+            None => FixedWork::Steps {
+                steps: args.steps,
+                work: args.work,
+                values: args.values,
+            },
+        },
         gate: args.gate.clone(),
         here: args.gate.is_some().then(|| args.out.with_extension("here")),
         gap: GAP,

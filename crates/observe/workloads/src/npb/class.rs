@@ -1,11 +1,12 @@
 //! Sizes of the problems.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// A size of the problem, named as in the NAS Parallel Benchmarks. From one class to the next, work
 /// grows 4 to 20 times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Class {
     /// A sample: well under a second.
     S,
