@@ -24,8 +24,9 @@ use std::time::Instant;
 const NOT_RUN: [&str; 2] = ["./check", "./check --long"];
 /// Commands that launch idlewave in parallel: crates/apps/cli/tests/measure.rs runs these
 /// measurements under every launcher, slow_links.rs the calibration, placement_measured.rs the
-/// study of placements, nodes.rs that of nodes.
-const LAUNCHED: [&str; 6] = [
+/// study of placements, nodes.rs that of nodes. gang_contexts.rs runs the study with benchmarks.
+const LAUNCHED: [&str; 7] = [
+    "sudo idlewave gang study --npb",
     "mpirun -n 64 --map-by ppr:1:node idlewave study",
     "srun -N 64 --ntasks-per-node=1 idlewave study",
     "mpirun -n 4 idlewave measure ",

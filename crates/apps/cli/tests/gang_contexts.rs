@@ -311,3 +311,67 @@ fn ranks_that_wait_for_each_other_are_ended_where_that_is_asked_for_and_no_other
     drop(service);
     nothing_is_left(agent);
 }
+
+#[test]
+fn a_study_of_benchmarks_goes_on_from_the_runs_that_it_has_kept() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let kept = directory.path().join("runs");
+    let study = |repeats: &str| {
+        let mut study = idlewave();
+        study.args([
+            "gang",
+            "study",
+            "--npb",
+            "--programs",
+            "is,ep",
+            "--class",
+            "S",
+        ]);
+        study.args([
+            "--ranks",
+            "1",
+            "--threads",
+            "--switches",
+            "0",
+            "--quick",
+            "--json",
+        ]);
+        study.args(["--repeats", repeats, "--keep"]).arg(&kept);
+        study.output().unwrap()
+    };
+    let first = study("1");
+    let said = String::from_utf8_lossy(&first.stderr);
+    assert!(first.status.success(), "{said}");
+    let found: Value = serde_json::from_slice(&first.stdout).unwrap();
+    let rows = |found: &Value| -> Vec<usize> {
+        let tables = found["tables"].as_array().unwrap().iter();
+        tables
+            .map(|t| t["rows"].as_array().unwrap().len())
+            .collect()
+    };
+    // Two programs with three policies; three pairs; two unequal pairs; three ways to mix.
+    assert_eq!(rows(&found), [6, 3, 2, 3, 3], "{found:#}");
+    let switched = &found["tables"][0]["rows"][0];
+    assert!(
+        switched["switches"]["switched"].as_u64().unwrap() > 0,
+        "{switched:#}"
+    );
+    assert!(switched["ratio"]["median"].as_f64().unwrap() > 0.0);
+    assert!(switched["cpu_time"]["median"].as_f64().unwrap() > 0.0);
+    // A second look at the same runs, without any new one, finds the same.
+    let lines = std::fs::read_to_string(&kept).unwrap().lines().count();
+    let again = study("1");
+    let again: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!(again["tables"], found["tables"]);
+    let after = std::fs::read_to_string(&kept).unwrap().lines().count();
+    assert_eq!((lines, after), (1 + 22, 1 + 22));
+    let mut other = idlewave();
+    other
+        .args(["gang", "study", "--threads", "--keep"])
+        .arg(&kept);
+    let refused = other.output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("other options"), "{said}");
+}

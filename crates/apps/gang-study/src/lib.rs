@@ -20,7 +20,7 @@ pub use case::{Case, Compares, Program, Table, Treatment, baselines, built_in, g
 pub use contexts::{Contexts, contexts};
 pub use error::TrialError;
 pub use keep::Kept;
-pub use npb::{Extent, NpbPlan, choose, npb};
+pub use npb::{Extent, NpbPlan, choose, names, npb};
 pub use sheet::sheet;
 pub use study::{
     Filled, Row, Spread, Study, program_words, row_words, study, treatment_words, words,

@@ -29,8 +29,10 @@ pub struct NpbPlan {
 }
 
 /// How much a study runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
+    /// The programs to run, of [`names`].
+    pub programs: Vec<String>,
     /// A few minutes instead of hours: smaller programs, and each paired with two others only.
     pub quick: bool,
     /// The class of all programs, instead of one that takes 3 to 15 s.
@@ -41,16 +43,22 @@ pub struct Extent {
 
 impl Extent {
     /// How long a program may take.
-    const fn wanted(self) -> RangeInclusive<Nanos> {
+    const fn wanted(&self) -> RangeInclusive<Nanos> {
         match self.quick {
             true => Nanos::from_millis(200)..=Nanos::from_millis(1_500),
             false => Nanos::from_secs(3)..=Nanos::from_secs(15),
         }
     }
 
-    const fn arrivals(self) -> usize {
+    const fn arrivals(&self) -> usize {
         if self.quick { 3 } else { 8 }
     }
+}
+
+/// Names of the eight benchmarks.
+pub fn names() -> Vec<&'static str> {
+    let others = npb::Program::ALL.map(npb::Program::name);
+    std::iter::once("is").chain(others).collect()
 }
 
 /// A program at every size that it has, in ascending order, with the operations of each.
@@ -91,23 +99,22 @@ fn outside(time: f64, range: &RangeInclusive<Nanos>) -> f64 {
 /// A program fails; interrupted.
 pub fn choose(
     bench: &Bench,
-    extent: Extent,
+    extent: &Extent,
     stop: &Stop,
     progress: &dyn Progress,
 ) -> Result<NpbPlan, TrialError> {
-    let names = npb::Program::ALL.map(npb::Program::name);
     let mut chosen = Vec::new();
     let mut left_out = Vec::new();
-    for (number, name) in std::iter::once("is").chain(names).enumerate() {
+    for (number, name) in extent.programs.iter().enumerate() {
         let sizes = sizes(name);
         let of = |wanted| sizes.iter().find(|(class, ..)| *class == wanted);
         let probed = extent.class.unwrap_or(npb::Class::W);
         let Some((_, probe, work)) = of(probed) else {
-            left_out.push((name.to_owned(), format!("it has no class {probed}")));
+            left_out.push((name.clone(), format!("it has no class {probed}")));
             continue;
         };
         if let Some(why) = refusal(probe, bench.ranks) {
-            left_out.push((name.to_owned(), why));
+            left_out.push((name.clone(), why));
             continue;
         }
         progress.part(&format!("how long {probe} takes"));
@@ -136,7 +143,7 @@ pub fn choose(
 }
 
 /// The tables.
-pub fn npb(plan: &NpbPlan, extent: Extent) -> Vec<Table> {
+pub fn npb(plan: &NpbPlan, extent: &Extent) -> Vec<Table> {
     let programs: Vec<Program> = plan
         .programs
         .iter()
@@ -191,7 +198,7 @@ fn pairs(n: usize, quick: bool) -> Vec<(usize, usize)> {
 }
 
 /// The longest program, and shorter ones that arrive while it runs, at random times.
-fn mixed(plan: &NpbPlan, extent: Extent) -> Vec<Case> {
+fn mixed(plan: &NpbPlan, extent: &Extent) -> Vec<Case> {
     let (Some(long), Some(time)) = (plan.programs.last(), plan.expected.last()) else {
         return Vec::new();
     };
@@ -240,6 +247,7 @@ mod tests {
     }
 
     const WHOLE: Extent = Extent {
+        programs: Vec::new(),
         quick: false,
         class: None,
         seed: 7,
@@ -249,14 +257,14 @@ mod tests {
     fn every_pair_occurs_once_and_a_quick_study_pairs_neighbours() {
         assert_eq!(pairs(8, false).len(), 36);
         assert_eq!(pairs(3, true), [(0, 0), (0, 1), (1, 1), (1, 2), (2, 2)]);
-        let tables = npb(&plan(), WHOLE);
+        let tables = npb(&plan(), &WHOLE);
         let cases: Vec<usize> = tables.iter().map(|table| table.cases.len()).collect();
         assert_eq!(cases, [9, 6, 2, 3, 3]);
     }
 
     #[test]
     fn short_programs_arrive_in_order_while_the_longest_runs_and_alike_in_all_treatments() {
-        let cases = mixed(&plan(), WHOLE);
+        let cases = mixed(&plan(), &WHOLE);
         let first = &cases[0];
         assert_eq!(first.programs.len(), 9);
         assert_eq!(first.programs[0], Program::Benchmark("cg:B".to_owned()));
@@ -264,7 +272,7 @@ mod tests {
         assert!(first.arrivals.is_sorted());
         assert!(first.arrivals.iter().all(|at| *at < Nanos::from_secs(9)));
         assert!(cases.iter().all(|c| c.arrivals == first.arrivals));
-        let other = mixed(&plan(), Extent { seed: 8, ..WHOLE });
+        let other = mixed(&plan(), &Extent { seed: 8, ..WHOLE });
         assert_ne!(other[0].arrivals, first.arrivals);
     }
 
@@ -282,8 +290,6 @@ mod tests {
                 "{name}"
             );
         };
-        std::iter::once("is")
-            .chain(npb::Program::ALL.map(npb::Program::name))
-            .for_each(growing);
+        names().into_iter().for_each(growing);
     }
 }

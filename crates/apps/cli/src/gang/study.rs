@@ -16,8 +16,8 @@ use idlewave_session::{Quiet, Stop};
 use idlewave_units::counted;
 
 use idlewave_gang_study::{
-    Bench, Extent, Kept, TrialError, built_in, choose, contexts, given, npb as npb_tables, sheet,
-    study, text,
+    Bench, Extent, Kept, TrialError, built_in, choose, contexts, given, names, npb as npb_tables,
+    sheet, study, text,
 };
 use idlewave_report::gang_page;
 use idlewave_sys::{Uid, host_name};
@@ -44,6 +44,10 @@ pub struct StudyArgs {
     /// beside a long one. Takes hours, at 10 s per program
     #[arg(long, conflicts_with_all = ["slices", "length", "commands"])]
     npb: bool,
+    /// Which benchmarks to run [default: all]
+    #[arg(long, requires = "npb", value_delimiter = ',', value_name = "NAMES",
+          value_parser = clap::builder::PossibleValuesParser::new(names()))]
+    programs: Vec<String>,
     /// Smaller benchmarks, and each in a pair with itself and one other: a few minutes
     #[arg(long, requires = "npb")]
     quick: bool,
@@ -201,7 +205,12 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
     };
     let begun = Begun::now();
     let bars = Bars::new(!args.json);
+    let all = || names().into_iter().map(str::to_owned).collect();
     let extent = Extent {
+        programs: match args.programs.is_empty() {
+            true => all(),
+            false => args.programs.clone(),
+        },
         quick: args.quick,
         class: args.class,
         seed: args.seed,
@@ -216,11 +225,11 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
             .map(|words| words.iter().map(shown).collect())
             .collect(),
         length: args.length,
-        extent: args.npb.then_some(extent),
+        extent: args.npb.then(|| extent.clone()),
     };
     let begin = || {
         let plan = match args.npb {
-            true => Some(choose(&bench, extent, stop, &bars)?),
+            true => Some(choose(&bench, &extent, stop, &bars)?),
             false => None,
         };
         Ok((setting.clone(), plan))
@@ -243,7 +252,7 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
         None => (None, begin()?.1),
     };
     let tables = match (&plan, bench.given.is_empty()) {
-        (Some(plan), _) => npb_tables(plan, extent),
+        (Some(plan), _) => npb_tables(plan, &extent),
         (None, true) => built_in(&args.slices, yields),
         (None, false) => given(&args.slices, yields),
     };
