@@ -202,6 +202,12 @@ impl Matrix {
         }
     }
 
+    /// Elements that it has room for.
+    #[cfg(test)]
+    pub fn elements(&self) -> usize {
+        self.values.capacity()
+    }
+
     /// Bytes of its arrays.
     #[cfg(test)]
     pub fn held(&self) -> usize {

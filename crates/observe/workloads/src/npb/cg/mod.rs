@@ -252,15 +252,15 @@ impl Kernel for Cg {
     const OPERATION: &'static str = "floating-point operations";
 
     fn allowed(class: Class) -> Allowed {
-        // At least ten rows each.
+        // Blocks of 20 x 20 and more.
         let most: u32 = class.of(&[1 << 12, 1 << 16, 1 << 18, 1 << 20, 1 << 20, 1 << 20]);
         Allowed::PowersOfTwo(most)
     }
 
     fn memory_per_rank(class: Class, ranks: u32) -> Bytes {
         let definition = class.definition();
-        // Rounded up to what it can use; rank 0 has the largest block.
-        let ranks = ranks.next_power_of_two();
+        // Rounded to what it can use; rank 0 has the largest block.
+        let ranks = ranks.min(Self::allowed(class).most()).next_power_of_two();
         let layout = Layout::of(definition.order, 0, ranks);
         let (rows, columns) = (layout.rows.len(), layout.columns.len());
         // A message each way.

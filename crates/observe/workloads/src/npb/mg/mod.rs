@@ -183,7 +183,8 @@ impl Kernel for Mg {
     }
 
     fn memory_per_rank(class: Class, ranks: u32) -> Bytes {
-        let ranks = ranks.next_power_of_two();
+        // Rounded to what it can use.
+        let ranks = ranks.min(Self::allowed(class).most()).next_power_of_two();
         // The last rank has cells on all levels.
         let levels = Level::all(class.levels(), ranks - 1, ranks);
         let field = |level: &Level| level.cells.map(|cells| cells + 2).iter().product::<usize>();

@@ -1,9 +1,9 @@
 //! What happens to the cells of one share: the four operators of the V-cycle, and norms.
 //!
 //! All are weighted sums over the 27 cells around one, with a weight for each of the centre, the 6
-//! cells across a face, the 12 across an edge and the 8 across a corner. The four neighbours of a
-//! row across faces (`near`) and those across edges (`far`) are summed first, once for all cells of
-//! the row.
+//! cells across a face, the 12 across an edge and the 8 across a corner. Of the eight rows around a
+//! row, the four across faces have their sum in `near` and the four across edges in `far`: both are
+//! needed for three cells of the row, and computed once.
 
 use super::field::Field;
 
@@ -65,7 +65,7 @@ type Weights = [f64; 4];
 /// Sets a row of `out` to `base` plus the weighted sums around it. `base` gets the value before and
 /// the place in the row. What `out` holds of the border is lost.
 #[inline(always)]
-fn add_stencil(
+fn set_stencil(
     of: &Field,
     [y, z]: [usize; 2],
     w: Weights,
@@ -97,7 +97,7 @@ fn add_stencil(
 pub fn smooth(r: &Field, u: &mut Field, c: [f64; 3], lines: &mut Lines) {
     let weights = [c[0], c[1], c[2], 0.0];
     rows(r.sides, |y, z| {
-        add_stencil(r, [y, z], weights, lines, u.row_mut(y, z), |u, _| u);
+        set_stencil(r, [y, z], weights, lines, u.row_mut(y, z), |u, _| u);
     });
 }
 
@@ -112,9 +112,9 @@ pub fn residual(u: &Field, v: Option<&Field>, r: &mut Field, lines: &mut Lines) 
         match v {
             Some(v) => {
                 let v = &v.row(y, z)[..out.len()];
-                add_stencil(u, at, w, lines, out, |_, x| v[x]);
+                set_stencil(u, at, w, lines, out, |_, x| v[x]);
             }
-            None => add_stencil(u, at, w, lines, out, |r, _| r),
+            None => set_stencil(u, at, w, lines, out, |r, _| r),
         }
     });
 }
