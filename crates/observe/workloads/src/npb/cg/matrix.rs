@@ -99,7 +99,7 @@ impl Matrix {
         // The first element of a row is its diagonal element, if that is in the block.
         for row in rows.clone().filter(|row| columns.contains(row)) {
             let at = &mut ends[(row - rows.start) as usize];
-            (matrix.columns[*at], matrix.values[*at]) = (row - columns.start, 0.0);
+            matrix.columns[*at] = row - columns.start;
             *at += 1;
         }
         let mut weight = 1.0;
@@ -130,9 +130,7 @@ impl Matrix {
         matrix
     }
 
-    /// Room in each row for as many elements as products fall into it. It is written in ascending
-    /// order, which is how the system then provides its pages: in the order of the rows' random
-    /// elements, each product with the matrix would take longer.
+    /// Zeros, as many in each row as products fall into it.
     fn with_room(definition: Definition, layout: &Layout) -> Self {
         let (rows, columns) = (&layout.rows, &layout.columns);
         let mut starts = vec![0; rows.len() + 1];
@@ -152,8 +150,8 @@ impl Matrix {
         }
         let elements = starts.last().copied().unwrap_or(0);
         Self {
-            columns: vec![u32::MAX; elements],
-            values: vec![f64::NAN; elements],
+            columns: vec![0; elements],
+            values: vec![0.0; elements],
             starts,
             width: columns.len(),
         }
