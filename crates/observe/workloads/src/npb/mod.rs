@@ -6,9 +6,11 @@
 //! problem up, does the untimed iteration that the specification asks for, meets at a barrier, times
 //! the iterations, and compares the result with the published one.
 
+mod cg;
 mod class;
 mod ep;
 mod kernel;
+mod mg;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +29,10 @@ pub use class::{Class, ParseClassError};
 pub enum Program {
     /// Embarrassingly parallel: Gaussian deviates, hardly any messages.
     Ep,
+    /// Conjugate gradients: a random sparse matrix, sums and transposes of vectors.
+    Cg,
+    /// Multigrid: V-cycles on a cubic grid, borders exchanged on every level.
+    Mg,
 }
 
 /// Runs `$body` with `$kernel` as the program's [`Kernel`].
@@ -37,18 +43,28 @@ macro_rules! with_kernel {
                 type $kernel = ep::Ep;
                 $body
             }
+            Program::Cg => {
+                type $kernel = cg::Cg;
+                $body
+            }
+            Program::Mg => {
+                type $kernel = mg::Mg;
+                $body
+            }
         }
     };
 }
 
 impl Program {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::Ep];
+    pub const ALL: [Self; 3] = [Self::Ep, Self::Cg, Self::Mg];
 
     /// Its name, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ep => "ep",
+            Self::Cg => "cg",
+            Self::Mg => "mg",
         }
     }
 
@@ -61,6 +77,8 @@ impl Program {
     pub const fn about(self) -> &'static str {
         match self {
             Self::Ep => "pairs of Gaussian random numbers; hardly any messages",
+            Self::Cg => "conjugate gradients on a sparse matrix; sums and transposes of vectors",
+            Self::Mg => "V-cycles on a cubic grid; borders of all sizes between neighbours",
         }
     }
 }
