@@ -10,6 +10,7 @@ mod cfd;
 mod class;
 mod ep;
 mod kernel;
+mod lu;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,8 @@ pub use class::{Class, ParseClassError};
 pub enum Program {
     /// Embarrassingly parallel: Gaussian deviates, hardly any messages.
     Ep,
+    /// Lower-upper solver: a pipeline of many small messages.
+    Lu,
 }
 
 /// Runs `$body` with `$kernel` as the program's [`Kernel`].
@@ -38,18 +41,23 @@ macro_rules! with_kernel {
                 type $kernel = ep::Ep;
                 $body
             }
+            Program::Lu => {
+                type $kernel = lu::Lu;
+                $body
+            }
         }
     };
 }
 
 impl Program {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::Ep];
+    pub const ALL: [Self; 2] = [Self::Ep, Self::Lu];
 
     /// Its name, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ep => "ep",
+            Self::Lu => "lu",
         }
     }
 
@@ -62,6 +70,7 @@ impl Program {
     pub const fn about(self) -> &'static str {
         match self {
             Self::Ep => "pairs of Gaussian random numbers; hardly any messages",
+            Self::Lu => "solver by symmetric over-relaxation; a pipeline of many small messages",
         }
     }
 }
