@@ -1,7 +1,7 @@
 //! One of the NAS Parallel Benchmarks on threads, and where the time of rank 0 went:
 //! `cargo run --release -p idlewave-workloads --example npb -- lu W 4`.
 
-use idlewave_fabric::{Fabric as _, PointToPoint as _, Waiting, world};
+use idlewave_fabric::{PointToPoint as _, Waiting, world};
 use idlewave_workloads::npb::{Npb, Program};
 use std::error::Error;
 use std::sync::atomic::AtomicBool;

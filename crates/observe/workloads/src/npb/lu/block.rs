@@ -11,7 +11,7 @@ use crate::npb::cfd::{C1, C2, C3, C4, C5, DIFFUSION, State};
 const HEAT: f64 = C1 * C5;
 
 /// What the blocks of a point depend on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Point {
     /// 1 / density.
     volume: f64,
@@ -20,25 +20,9 @@ pub struct Point {
     kinetic: f64,
     energy: f64,
     enthalpy: f64,
-}
-
-impl Point {
-    /// The point of a state.
-    #[inline(always)]
-    pub fn new(u: &State) -> Self {
-        let volume = 1.0 / u[0];
-        let velocity = [volume * u[1], volume * u[2], volume * u[3]];
-        let [x, y, z] = velocity;
-        let kinetic = 0.5 * (x * x + y * y + z * z);
-        let energy = volume * u[4];
-        Self {
-            volume,
-            velocity,
-            kinetic,
-            energy,
-            enthalpy: C1 * energy - C2 * kinetic,
-        }
-    }
+    /// Diagonal elements of the diagonal block, inverted: of the momenta and of the energy.
+    per_momentum: f64,
+    per_energy: f64,
 }
 
 /// Factors of the blocks, the same at all points.
@@ -74,6 +58,25 @@ impl Blocks {
         }
     }
 
+    /// The point of a state.
+    #[inline(always)]
+    pub fn point(&self, u: &State) -> Point {
+        let volume = 1.0 / u[0];
+        let velocity = [volume * u[1], volume * u[2], volume * u[3]];
+        let [x, y, z] = velocity;
+        let kinetic = 0.5 * (x * x + y * y + z * z);
+        let energy = volume * u[4];
+        Point {
+            volume,
+            velocity,
+            kinetic,
+            energy,
+            enthalpy: C1 * energy - C2 * kinetic,
+            per_momentum: 1.0 / (self.identity + self.momentum * volume),
+            per_energy: 1.0 / (self.identity + self.energy * volume),
+        }
+    }
+
     /// Solves D x = b with the diagonal block D of a point.
     #[inline(always)]
     pub fn solve(&self, point: &Point, b: &State) -> State {
@@ -81,18 +84,19 @@ impl Blocks {
             volume,
             velocity: [u, v, w],
             energy,
+            per_momentum: per,
+            per_energy,
             ..
         } = point;
         let density = b[0] * self.per_identity;
         let viscous = self.momentum * volume;
-        let per = 1.0 / (self.identity + viscous);
         let x = (b[1] + viscous * u * density) * per;
         let y = (b[2] + viscous * v * density) * per;
         let z = (b[3] + viscous * w * density) * per;
         let work = u * (x - u * density) + v * (y - v * density) + w * (z - w * density);
         let thermal = self.energy * volume;
         let rest = b[4] + thermal * energy * density - (viscous - thermal) * work;
-        [density, x, y, z, rest / (self.identity + thermal)]
+        [density, x, y, z, rest * per_energy]
     }
 
     /// What the state `s` of this point adds, once found, to the right-hand sides of the next points
@@ -106,6 +110,7 @@ impl Blocks {
             kinetic,
             energy,
             enthalpy,
+            ..
         } = point;
         let [u, v, w] = velocity;
         let pressure = C2 * (kinetic * s[0] - (u * s[1] + v * s[2] + w * s[3]) + s[4]);

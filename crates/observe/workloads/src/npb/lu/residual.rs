@@ -56,8 +56,8 @@ pub struct Residual {
     planes: [Vec<Primitive>; 3],
 }
 
-/// Weights of dissipation along a dimension, of second and fourth order. Next to a face of the cube
-/// the fourth-order stencil loses what lies beyond it.
+/// Weights of dissipation along a dimension, of second and fourth order. Near a face of the cube the
+/// fourth-order stencil loses the points on the face and beyond it.
 fn weights(share: &Share, d: usize) -> Vec<State> {
     let last = share.grid - 1;
     let second = (last * last) as f64 * DIFFUSION[d];
@@ -149,70 +149,81 @@ impl Residual {
         let [_, row, plane] = u.strides;
         let first = u.index([inner.start, j, k]);
         let states = |from: usize| &u.states[from..][..n];
-        // Beyond the lowest and the highest plane the weight is 0: any other will do.
-        let (bottom, top) = (k.saturating_sub(2), (k + 2).min(share.size[2] - 1));
-        let level = |other: usize| first + other * plane - k * plane;
-        let around: [[&[State]; 5]; 3] = [
-            from_fn(|s| states(first + s - 2)),
-            from_fn(|s| states(first + s * row - 2 * row)),
+        let line = |stride: usize| {
             [
-                states(level(bottom)),
-                states(first - plane),
+                states(first - 2 * stride),
+                states(first - stride),
                 states(first),
-                states(first + plane),
-                states(level(top)),
-            ],
+                states(first + stride),
+                states(first + 2 * stride),
+            ]
+        };
+        // Beyond the lowest and the highest plane the weight is 0: any other will do.
+        let below = plane * k.min(2);
+        let above = plane * (share.size[2] - 1 - k).min(2);
+        let pile = [
+            states(first - below),
+            states(first - plane),
+            states(first),
+            states(first + plane),
+            states(first + above),
         ];
         let place = first - k * plane;
         let primitives = |k: usize, from: usize| &self.planes[k % 3][from..][..n];
-        let near: [[&[Primitive]; 3]; 3] = [
-            from_fn(|s| primitives(k, place + s - 1)),
-            from_fn(|s| primitives(k, place + s * row - row)),
-            from_fn(|s| primitives(k + s - 1, place)),
+        let near = |stride: usize| {
+            [
+                primitives(k, place - stride),
+                primitives(k, place),
+                primitives(k, place + stride),
+            ]
+        };
+        let stack = [
+            primitives(k - 1, place),
+            primitives(k, place),
+            primitives(k + 1, place),
         ];
-        let (wx, wy, wz) = (
-            &self.weights[0][..n],
-            &self.weights[1][j - share.inner(1).start],
-            &self.weights[2][k - 1],
-        );
-        let forcing = forcing.row(inner.clone(), j, k);
-        let forcing = &forcing[..n];
         let result = &mut result.states[first..][..n];
-        for i in 0..n {
-            let mut sum = forcing[i].map(|f| -f);
-            self.add::<0>(
-                &wx[i],
-                around[0].map(|s| &s[i]),
-                near[0].map(|p| &p[i]),
-                &mut sum,
-            );
-            self.add::<1>(
-                wy,
-                around[1].map(|s| &s[i]),
-                near[1].map(|p| &p[i]),
-                &mut sum,
-            );
-            self.add::<2>(
-                wz,
-                around[2].map(|s| &s[i]),
-                near[2].map(|p| &p[i]),
-                &mut sum,
-            );
-            result[i] = sum;
+        for (result, forcing) in result.iter_mut().zip(forcing.row(inner, j, k)) {
+            *result = forcing.map(|f| -f);
+        }
+        let [along_x, along_y, along_z] = &self.weights;
+        let along_x = &along_x[..n];
+        let (at_j, at_k) = (along_y[j - share.inner(1).start], along_z[k - 1]);
+        self.add_row::<0>(|i| along_x[i], line(1), near(1), result);
+        self.add_row::<1>(|_| at_j, line(row), near(row), result);
+        self.add_row::<2>(|_| at_k, pile, stack, result);
+    }
+
+    /// Adds what the neighbours along a dimension contribute to the points of a row: the five states
+    /// and the three primitives around each, in ascending order.
+    #[inline(always)]
+    fn add_row<const D: usize>(
+        &self,
+        weights: impl Fn(usize) -> State,
+        u: [&[State]; 5],
+        near: [&[Primitive]; 3],
+        result: &mut [State],
+    ) {
+        let n = result.len();
+        let [u0, u1, u2, u3, u4] = u.map(|u| &u[..n]);
+        let [below, at, above] = near.map(|p| &p[..n]);
+        for (i, sum) in result.iter_mut().enumerate() {
+            let u = [u0[i], u1[i], u2[i], u3[i], u4[i]];
+            let near = [&below[i], &at[i], &above[i]];
+            self.add::<D>(&weights(i), &u, near, sum);
         }
     }
 
-    /// Adds what the neighbours along a dimension contribute to a point: the five states and the
-    /// three primitives around it, in ascending order.
+    /// The same for one point.
     #[inline(always)]
     fn add<const D: usize>(
         &self,
         weights: &State,
-        u: [&State; 5],
+        u: &[State; 5],
         [below, at, above]: [&Primitive; 3],
         sum: &mut State,
     ) {
-        let (low, high) = (below.flux::<D>(u[1]), above.flux::<D>(u[3]));
+        let (low, high) = (below.flux::<D>(&u[1]), above.flux::<D>(&u[3]));
         for m in 0..5 {
             let dissipation = weights[0] * u[0][m]
                 + weights[1] * u[1][m]

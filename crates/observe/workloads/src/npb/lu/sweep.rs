@@ -22,6 +22,8 @@ pub struct Sweeps {
     dt: f64,
     /// Share of the found change that is added to the state.
     step: f64,
+    /// What the blocks of a row depend on.
+    points: Vec<Point>,
     /// For each row of the plane under way: what its last point passes on along x.
     column: Vec<State>,
     /// For each point of a row: what the row before it passes on along y.
@@ -39,6 +41,7 @@ impl Sweeps {
             blocks: Blocks::new(dt, spacing, relaxation),
             dt,
             step: 1.0 / (relaxation * (2.0 - relaxation)),
+            points: vec![Point::default(); x],
             column: vec![NOTHING; y],
             row: vec![NOTHING; x],
             plane: vec![NOTHING; x * y],
@@ -48,13 +51,14 @@ impl Sweeps {
     /// Bytes of its arrays.
     pub fn bytes(share: &Share) -> usize {
         let [x, y] = [share.inner(0).len(), share.inner(1).len()];
-        (x + y + x * y) * size_of::<State>()
+        (x + y + x * y) * size_of::<State>() + x * size_of::<Point>()
     }
 
     #[cfg(test)]
     pub fn held(&self) -> usize {
         let states = [&self.column, &self.row, &self.plane].map(Vec::capacity);
         states.iter().sum::<usize>() * size_of::<State>()
+            + self.points.capacity() * size_of::<Point>()
     }
 
     /// The lower sweep (`UP`) makes of the right-hand side in `change` the first half of the change;
@@ -104,6 +108,7 @@ impl Sweeps {
         let rows = self.column.len();
         let (blocks, dt, step) = (self.blocks, self.dt, self.step);
         let along_y = &mut self.row[..n];
+        let points = &mut self.points[..n];
         for at in 0..rows {
             let at = if UP { at } else { rows - 1 - at };
             let first = u.index([inner.start, share.inner(1).start + at, k]);
@@ -111,24 +116,33 @@ impl Sweeps {
             let change = &mut change.states[first..][..n];
             let along_z = &mut self.plane[at * n..][..n];
             let mut along_x = self.column[at];
+            // Apart from what follows, where a point waits for the one before it.
+            for (point, u) in points.iter_mut().zip(&*u) {
+                *point = blocks.point(u);
+            }
             for i in 0..n {
                 let i = if UP { i } else { n - 1 - i };
-                let sum: State =
-                    std::array::from_fn(|m| along_z[i][m] + along_y[i][m] + along_x[m]);
-                let point = Point::new(&u[i]);
-                let found = if UP {
-                    blocks.solve(&point, &std::array::from_fn(|m| dt * change[i][m] + sum[m]))
-                } else {
-                    let correction = blocks.solve(&point, &sum);
-                    std::array::from_fn(|m| change[i][m] + correction[m])
-                };
-                [along_x, along_y[i], along_z[i]] = blocks.passed_on::<UP>(&point, &found);
-                change[i] = found;
-                if !UP {
+                let (u, change, point) = (&mut u[i], &mut change[i], &points[i]);
+                let (y, z) = (&mut along_y[i], &mut along_z[i]);
+                let mut sum = NOTHING;
+                for m in 0..5 {
+                    sum[m] = z[m] + y[m] + along_x[m];
+                }
+                let mut found = *change;
+                if UP {
                     for m in 0..5 {
-                        u[i][m] += step * found[m];
+                        found[m] = dt * found[m] + sum[m];
+                    }
+                    found = blocks.solve(point, &found);
+                } else {
+                    let correction = blocks.solve(point, &sum);
+                    for m in 0..5 {
+                        found[m] += correction[m];
+                        u[m] += step * found[m];
                     }
                 }
+                *change = found;
+                [along_x, *y, *z] = blocks.passed_on::<UP>(point, &found);
             }
             self.column[at] = along_x;
         }

@@ -1,7 +1,7 @@
 //! LU's parts against what defines them: blocks against the derivative of the right-hand side, norms
 //! and integrals against closed forms, ranks against one rank.
 
-use super::block::{Blocks, Point};
+use super::block::Blocks;
 use super::field::{Field, HALO};
 use super::residual::Residual;
 use super::share::{DIVIDED, Share};
@@ -37,9 +37,9 @@ fn blocks_are_the_derivative_of_the_right_hand_side_without_its_fourth_order_dis
     u.set(&share, initial_solution);
     let at = u.index([5, 6, 5]);
     let middle = u.states[at];
-    let point = Point::new(&middle);
     let dt = 0.01;
     let blocks = Blocks::new(dt, 1.0 / 11.0, RELAXATION);
+    let point = blocks.point(&middle);
     for s in [
         [1.0, 0.0, 0.0, 0.0, 0.0],
         [0.0, 1.0, 0.0, 0.0, 0.0],
