@@ -6,9 +6,10 @@
 //! exchange two layers of points with their neighbours and compute the new right-hand side. After
 //! the last step they sum the norms of the change and of the right-hand side.
 //!
-//! NPB counts the operations of building blocks of 5 x 5 for every point, multiplying by them and
-//! eliminating. Most elements of a block are 0; here the others are applied directly, which takes
-//! less than half of these operations.
+//! NPB counts operations as of code that writes down a block of 5 x 5 for every point and neighbour,
+//! multiplies by it, and eliminates: 1985 per point and step, less at the faces. Most elements of a
+//! block are 0. Here the others are applied directly, with about 720 operations in all, so the
+//! operations per second are more than the CPU executes.
 
 mod block;
 mod field;

@@ -75,8 +75,7 @@ impl Sweeps {
         let ahead = share.neighbours.map(|n| n[usize::from(UP)]);
         let tag = |d: u32| Tag(8 + 2 * d + u32::from(UP));
         self.plane.fill(NOTHING);
-        let planes = share.inner(2);
-        for step in planes.clone() {
+        for step in share.inner(2) {
             let k = if UP { step } else { share.grid - 1 - step };
             for (d, edge) in [(0, &mut self.column), (1, &mut self.row)] {
                 match behind[d as usize] {
