@@ -6,10 +6,12 @@
 //! problem up, does the untimed iteration that the specification asks for, meets at a barrier, times
 //! the iterations, and compares the result with the published one.
 
+mod cfd;
 mod cg;
 mod class;
 mod ep;
 mod kernel;
+mod lu;
 mod mg;
 #[cfg(test)]
 mod tests;
@@ -33,6 +35,8 @@ pub enum Program {
     Cg,
     /// Multigrid: V-cycles on a cubic grid, borders exchanged on every level.
     Mg,
+    /// Lower-upper solver: a pipeline of many small messages.
+    Lu,
 }
 
 /// Runs `$body` with `$kernel` as the program's [`Kernel`].
@@ -51,13 +55,17 @@ macro_rules! with_kernel {
                 type $kernel = mg::Mg;
                 $body
             }
+            Program::Lu => {
+                type $kernel = lu::Lu;
+                $body
+            }
         }
     };
 }
 
 impl Program {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Ep, Self::Cg, Self::Mg];
+    pub const ALL: [Self; 4] = [Self::Ep, Self::Cg, Self::Mg, Self::Lu];
 
     /// Its name, in lower case.
     pub const fn name(self) -> &'static str {
@@ -65,6 +73,7 @@ impl Program {
             Self::Ep => "ep",
             Self::Cg => "cg",
             Self::Mg => "mg",
+            Self::Lu => "lu",
         }
     }
 
@@ -79,6 +88,7 @@ impl Program {
             Self::Ep => "pairs of Gaussian random numbers; hardly any messages",
             Self::Cg => "conjugate gradients on a sparse matrix; sums and transposes of vectors",
             Self::Mg => "V-cycles on a cubic grid; borders of all sizes between neighbours",
+            Self::Lu => "solver by symmetric over-relaxation; a pipeline of many small messages",
         }
     }
 }
