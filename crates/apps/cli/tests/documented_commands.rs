@@ -24,14 +24,16 @@ use std::time::Instant;
 const NOT_RUN: [&str; 2] = ["./check", "./check --long"];
 /// Commands that launch idlewave in parallel: crates/apps/cli/tests/measure.rs runs these
 /// measurements under every launcher, slow_links.rs the calibration, placement_measured.rs the
-/// study of placements, nodes.rs that of nodes.
-const LAUNCHED: [&str; 6] = [
+/// study of placements, nodes.rs that of nodes, place.rs that of the load.
+const LAUNCHED: [&str; 8] = [
     "mpirun -n 64 --map-by ppr:1:node idlewave study",
     "srun -N 64 --ntasks-per-node=1 idlewave study",
     "mpirun -n 4 idlewave measure ",
     "mpirun -n 16 --map-by ppr:4:node idlewave place study",
     "mpirun -n 8 --map-by ppr:2:node idlewave place study",
     "mpirun -n 8 --map-by ppr:4:node idlewave place calibrate",
+    "mpirun -n 16 --map-by ppr:1:node idlewave place load",
+    "srun -N 16 --ntasks-per-node=1 idlewave place load",
 ];
 /// The run that `study` records on the pages.
 const STUDIED: &str = "before";

@@ -1,5 +1,6 @@
 //! The answer of `idlewave place`, and its failures.
 
+use super::load::Effect;
 use super::subject::Subject;
 use crate::exit::{Exit, Failure};
 use idlewave_network::{Network, NetworkError};
@@ -24,6 +25,8 @@ pub struct Answer<'a> {
     pub scotch: bool,
     /// The mapping of `--evaluate`.
     pub given: Option<Given>,
+    /// What the load of `--load` changed.
+    pub effect: Option<Effect>,
 }
 
 /// A mapping that was simulated.

@@ -1,0 +1,84 @@
+//! Counters of switches, as tools print them. The form of a text is recognised:
+//!
+//! | tool | what is read |
+//! |---|---|
+//! | `perfquery`, `perfquery -x` | `PortXmitData` and `PortRcvData` of a port, by the LID of its device |
+//! | `ibqueryerrors --data -r` and `--counters -r` | the same of all ports, with names and what is at the other end |
+//! | `iblinkinfo`, with `-l` or without | names of devices by their LIDs, and what is at the other end of each port |
+//! | `snmpwalk` of IF-MIB | `ifHCInOctets` and `ifHCOutOctets` (or those of 32 bits), `ifName`, `ifAlias`, `sysName` |
+
+mod infiniband;
+mod snmp;
+
+use crate::error::LoadError;
+use crate::rate::Counter;
+use idlewave_units::foreign::cut;
+
+/// A switch or an adapter, by whatever a text calls it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Device {
+    /// Local identifier of InfiniBand.
+    pub lid: Option<u32>,
+    /// Global identifier of InfiniBand, as `0x` with hexadecimal digits.
+    pub guid: Option<String>,
+    /// Name or description.
+    pub name: Option<String>,
+}
+
+impl Device {
+    pub(crate) fn is_unknown(&self) -> bool {
+        *self == Device::default()
+    }
+}
+
+/// What a port has sent and received so far, in units of its counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// How it counts.
+    pub counter: Counter,
+    /// Out of the port.
+    pub sent: u64,
+    /// Into it.
+    pub received: u64,
+}
+
+/// A port of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// The device.
+    pub of: Device,
+    /// Its number, or the interface's name.
+    pub port: String,
+    /// What is at the other end; `None` if the text does not say.
+    pub peer: Option<Device>,
+    /// Its counters; `None` if the text has none.
+    pub counts: Option<Counts>,
+}
+
+/// Reads the output of one of the tools.
+///
+/// # Errors
+/// Another form, or a line that does not have its form.
+pub fn read_dump(text: &str) -> Result<Vec<Port>, LoadError> {
+    let has = |part: &str| text.contains(part);
+    let ports = match () {
+        () if has("ounters: Lid ") => infiniband::perfquery(text)?,
+        () if has("GUID 0x") && has(" for 0x") => infiniband::ibqueryerrors(text)?,
+        () if has("==(") => infiniband::iblinkinfo(text)?,
+        () if snmp::is_walk(text) => snmp::walk(text)?,
+        () => {
+            let first = text.lines().find(|line| !line.trim().is_empty());
+            return Err(LoadError::Text(format!(
+                "not a known form of counters, which begins with {:?}",
+                cut(first.unwrap_or_default())
+            )));
+        }
+    };
+    match ports.is_empty() {
+        true => Err(LoadError::Text("it names no port".to_owned())),
+        false => Ok(ports),
+    }
+}
+
+#[cfg(test)]
+mod tests;
