@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// Bandwidth of an adapter if nothing specifies it: 10 Gbit/s.
 const ADAPTER: f64 = 1.25e9;
-/// The largest file of parameters or loads, in bytes: some hundred thousand loads.
+/// The largest file of parameters, in bytes.
 const MOST_BYTES: usize = 16 << 20;
 
 /// The network.
@@ -246,7 +246,7 @@ pub fn read_topology(files: &[PathBuf]) -> Result<Files, Failure> {
 }
 
 /// Reads text in one of the formats of docs/network.md.
-pub fn read_form(path: &Path) -> Result<String, Failure> {
+fn read_form(path: &Path) -> Result<String, Failure> {
     let next = "give a text file that you may read; docs/network.md describes the formats";
     read_text(path, MOST_BYTES, next, None)
 }

@@ -1,6 +1,6 @@
 //! What the tools of infiniband-diags print (perfquery(8), ibqueryerrors(8), iblinkinfo(8)).
 
-use super::{Counts, Device, Port};
+use super::port::{Counts, Device, Port};
 use crate::error::LoadError;
 use crate::rate::Counter;
 

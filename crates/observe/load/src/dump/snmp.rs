@@ -3,7 +3,7 @@
 //! `sysName.0` says which switch the lines after it are of, so walks of several switches may stand
 //! in one file.
 
-use super::{Counts, Device, Port};
+use super::port::{Counts, Device, Port};
 use crate::error::LoadError;
 use crate::rate::Counter;
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::rate::Counter;
 
 fn lid(lid: u32) -> Device {
     Device {

@@ -1,9 +1,9 @@
 //! `--load`: a load that is measured now, or that a file has, subtracted from a network.
 
-use super::super::network::read_form;
 use super::measure::{self, none, read_adapters, split};
 use super::text::taken;
 use crate::exit::{Exit, Failure};
+use crate::files::read_text;
 use idlewave_load::host::HostCounters;
 use idlewave_load::{Ends, LoadEntry, LoadFile, Sources, acquire};
 use idlewave_network::Network;
@@ -17,6 +17,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Seconds after which a load is doubtful: jobs come and go.
 const OLD: i64 = 600;
+/// The largest file, in bytes: some hundred thousand loads.
+const MOST_BYTES: usize = 16 << 20;
 
 /// The value of `--load`.
 #[derive(Clone, Debug)]
@@ -61,7 +63,8 @@ pub fn obtain(choice: &Choice, over: Nanos, stop: &Stop) -> Result<Option<Source
             Ok(read_adapters(time, stop)?.map(Source::Measured))
         }
         Choice::File(path) => {
-            let text = read_form(path)?;
+            let next = "give a text file that you may read; docs/network.md describes the format";
+            let text = read_text(path, MOST_BYTES, next, Some(stop))?;
             let file = LoadFile::read(&text).map_err(|error| wrong(path, &error.to_string()))?;
             Ok(Some(Source::Read(file, path.clone())))
         }

@@ -1,29 +1,17 @@
 //! What a load changed: the choice that would have been made without it, and what that would cost
 //! under the load.
 
-use super::super::answer::Answer;
+use super::super::answer::{Answer, Effect};
 use super::super::files::names;
 use super::super::format::{host_list, time_with_range};
 use super::super::words::interval;
 use super::Loaded;
 use crate::exit::Failure;
-use idlewave_network::{Estimate, Predicted};
-use idlewave_place::{Advice, Advised, Candidate, Job, Subject};
+use idlewave_network::Predicted;
+use idlewave_place::{Advice, Candidate, Job, Subject};
 use idlewave_units::counted;
 use idlewave_units::show::{factor, seconds};
 use serde_json::{Value, json};
-
-/// What a load changed.
-pub struct Effect {
-    /// The choice without the load, as predicted without it.
-    pub without: Estimate,
-    /// The same choice under the load.
-    pub blind: Advised,
-    /// Whether the load changed the choice.
-    pub changed: bool,
-    /// Predicted times of the choice at both ends of the load's intervals, seconds.
-    pub between: Option<(f64, f64)>,
-}
 
 /// Judges the choice that was made without the load, and the one with it.
 pub fn effect(

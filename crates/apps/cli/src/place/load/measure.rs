@@ -1,7 +1,7 @@
 //! `idlewave place load`: counters of adapters on all nodes of the job, and files of switches and
 //! jobs, as the loads of links.
 
-use super::super::network::read_topology;
+use super::super::topology::read_files;
 use super::text;
 use crate::exit::{Exit, Failure};
 use crate::files::{read_text, refuse_place, write_new};
@@ -114,7 +114,7 @@ pub fn run_load(args: &LoadArgs, stop: &Stop) -> Result<(), Failure> {
         }
         sources.jobs = args.jobs.as_deref().map(|p| jobs_of(p, stop)).transpose()?;
         if !args.topology.is_empty() {
-            let read = read_topology(&args.topology)?;
+            let read = read_files(&args.topology, None)?;
             warnings.extend(read.warnings);
             given = Some(read.topology);
         }

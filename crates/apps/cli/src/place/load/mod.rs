@@ -6,5 +6,5 @@ mod measure;
 mod text;
 
 pub use apply::{Choice, Loaded, Source, apply, jobs, obtain};
-pub use effect::{Effect, as_json, effect, lines};
+pub use effect::{as_json, effect, lines};
 pub use measure::{LoadArgs, run_load};
