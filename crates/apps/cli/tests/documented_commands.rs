@@ -24,8 +24,9 @@ use std::time::Instant;
 const NOT_RUN: [&str; 2] = ["./check", "./check --long"];
 /// Commands that launch idlewave in parallel: crates/apps/cli/tests/measure.rs runs these
 /// measurements under every launcher, slow_links.rs the calibration, placement_measured.rs the
-/// study of placements, nodes.rs that of nodes. gang_contexts.rs runs the study with benchmarks.
-const LAUNCHED: [&str; 7] = [
+/// study of placements, nodes.rs that of nodes, place.rs that of the load, gang_contexts.rs the study
+/// with benchmarks.
+const LAUNCHED: [&str; 9] = [
     "sudo idlewave gang study --npb",
     "mpirun -n 64 --map-by ppr:1:node idlewave study",
     "srun -N 64 --ntasks-per-node=1 idlewave study",
@@ -33,6 +34,8 @@ const LAUNCHED: [&str; 7] = [
     "mpirun -n 16 --map-by ppr:4:node idlewave place study",
     "mpirun -n 8 --map-by ppr:2:node idlewave place study",
     "mpirun -n 8 --map-by ppr:4:node idlewave place calibrate",
+    "mpirun -n 16 --map-by ppr:1:node idlewave place load",
+    "srun -N 16 --ntasks-per-node=1 idlewave place load",
 ];
 /// The run that `study` records on the pages.
 const STUDIED: &str = "before";

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "place/load.rs"]
+mod load;
 #[path = "place/refused.rs"]
 mod refused;
 

@@ -12,6 +12,7 @@ pub(crate) enum Kind {
     Star,
     FatTree,
     Torus,
+    Hypercube,
     Dragonfly,
 }
 
@@ -22,6 +23,7 @@ impl Kind {
             Kind::Star => "star",
             Kind::FatTree => "fat-tree",
             Kind::Torus => "torus",
+            Kind::Hypercube => "hypercube",
             Kind::Dragonfly => "dragonfly",
         }
     }
@@ -41,6 +43,7 @@ impl Kind {
                 "cables_per_core",
             ],
             Kind::Torus => &["dims", "wrap", "nodes_per_switch"],
+            Kind::Hypercube => &["dimension", "nodes_per_switch"],
             Kind::Dragonfly => &[
                 "groups",
                 "switches_per_group",
@@ -101,6 +104,7 @@ form! {
     cables_per_core: u32,
     dims: Vec<u32>,
     wrap: bool,
+    dimension: u32,
     nodes_per_switch: u32,
     groups: u32,
     switches_per_group: u32,

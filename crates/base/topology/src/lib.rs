@@ -28,7 +28,8 @@ pub use model::{
     Vertex,
 };
 pub use read::{
-    Combined, Content, Format, Machine, NodeList, Read, ReadError, combine, read, read_as,
+    Combined, Content, Format, Machine, NodeList, Read, ReadError, combine, names_in_description,
+    read, read_as,
 };
 pub use shape::Dragonfly;
 pub use summary::Level;

@@ -19,6 +19,7 @@ pub use any_format::{read, read_as};
 pub use combine::{Combined, combine};
 pub use error::ReadError;
 pub use format::Format;
+pub use ibnetdiscover::names_in_description;
 
 use crate::model::{MemoryDomain, Node};
 use crate::topology::Topology;

@@ -7,7 +7,7 @@ use crate::shape::Shape;
 use crate::topology::Topology;
 use idlewave_units::{Bytes, BytesPerSecond};
 
-/// The text of a topology; reading it gives an equal one. Tori and dragonflies are written as
+/// The text of a topology; reading it gives an equal one. Tori, hypercubes and dragonflies are written as
 /// numbers, all others as nodes, switches and links.
 pub fn write_toml(topology: &Topology) -> String {
     let mut form = Form {
@@ -18,6 +18,11 @@ pub fn write_toml(topology: &Topology) -> String {
         Shape::Graph => {
             form.switch = switches(topology);
             form.link = links(topology);
+        }
+        Shape::Torus(cube) if !cube.wrap && cube.dims.iter().all(|&size| size == 2) => {
+            form.kind = Kind::Hypercube;
+            form.dimension = Some(cube.dims.len() as u32);
+            form.nodes_per_switch = Some(cube.nodes_per_switch);
         }
         Shape::Torus(torus) => {
             form.kind = Kind::Torus;

@@ -335,6 +335,61 @@ fn a_ring_of_two_is_one_cable() {
 }
 
 #[test]
+fn a_hypercube_has_its_closed_forms() {
+    for d in 1..=7_u32 {
+        let cube = Topology::hypercube(d, 1).unwrap();
+        let nodes = 1_u64 << d;
+        assert_eq!(cube.nodes().len() as u64, nodes);
+        // d 2^(d - 1) cables between switches, each one link per direction, besides those of nodes.
+        let cables = u64::from(d) << (d - 1);
+        assert_eq!(cube.links().len() as u64, 2 * (nodes + cables));
+        // Distances count switches: one more than the hops between them.
+        let from_first = cube.node_indices().skip(1);
+        let hops: Vec<u32> = from_first
+            .map(|to| cube.distance(node(0), to).unwrap() - 1)
+            .collect();
+        assert_eq!(hops.iter().max(), Some(&d));
+        // The mean is d 2^(d - 1) / (2^d - 1).
+        assert_eq!(hops.iter().map(|&h| u64::from(h)).sum::<u64>(), cables);
+        for (a, b) in [(0, nodes - 1), (nodes / 2, nodes / 3)] {
+            let distance = cube.distance(node(a as usize), node(b as usize));
+            let differing = (a ^ b).count_ones();
+            assert_eq!(distance, Some(if a == b { 0 } else { 1 + differing }));
+        }
+    }
+}
+
+#[test]
+fn e_cube_routing_corrects_the_lowest_bit_first() {
+    let cube = Topology::hypercube(4, 1).unwrap();
+    // 0b0001 to 0b1110: bit by bit from the lowest.
+    let expected = [
+        "n2",
+        "at-1-0-0-0",
+        "at-0-0-0-0",
+        "at-0-1-0-0",
+        "at-0-1-1-0",
+        "at-0-1-1-1",
+        "n15",
+    ];
+    assert_eq!(way(&cube, "n2", "n15"), expected);
+    // An all-to-all uses every link between switches 2^(d - 1) times.
+    let mut uses = vec![0; cube.links().len()];
+    for from in cube.node_indices() {
+        for to in cube.node_indices() {
+            let route = cube.routes(from, to, Routing::Deterministic).unwrap();
+            for (link, _) in route.shares {
+                uses[link.get()] += 1;
+            }
+        }
+    }
+    for (link, uses) in cube.links().iter().zip(uses) {
+        let between = matches!((link.from, link.to), (Vertex::Switch(_), Vertex::Switch(_)));
+        assert_eq!(uses, if between { 8 } else { 15 });
+    }
+}
+
+#[test]
 fn several_nodes_on_a_switch_of_a_torus_meet_there() {
     let torus = Topology::torus_of(&[3, 3], true, 4).unwrap();
     assert_eq!(torus.nodes().len(), 36);
@@ -500,6 +555,8 @@ fn numbers_that_make_no_topology_are_refused_with_the_number() {
         ..two_levels()
     };
     assert!(message(Topology::fat_tree(huge)).contains("nodes: must be 1 to 1000000"));
+    assert!(message(Topology::hypercube(0, 1)).contains("use 0 dimensions"));
+    assert!(message(Topology::hypercube(13, 1)).contains("use 13 dimensions"));
     assert!(message(Topology::torus(&[], true)).contains("use 0 dimensions"));
     assert!(message(Topology::torus(&[3, 0], true)).contains("use 0 switches"));
     let few = Dragonfly {
@@ -559,6 +616,7 @@ fn any_topology() -> impl Strategy<Value = Topology> {
     );
     let torus = (prop::collection::vec(1..5u32, 1..4), any::<bool>(), 1..3u32)
         .prop_map(|(dims, wrap, nodes)| Topology::torus_of(&dims, wrap, nodes).unwrap());
+    let cube = (1..6u32, 1..3u32).prop_map(|(d, nodes)| Topology::hypercube(d, nodes).unwrap());
     let dragonfly = (1..5u32, 1..4u32, 1..3u32, 1..3u32)
         .prop_filter("enough ports", |(g, a, _, h)| a * h + 1 >= *g)
         .prop_map(
@@ -592,7 +650,7 @@ fn any_topology() -> impl Strategy<Value = Topology> {
             .collect();
         Topology::from_cables(nodes, switches, &cables).unwrap()
     });
-    prop_oneof![tree, torus, dragonfly, graph]
+    prop_oneof![tree, torus, cube, dragonfly, graph]
 }
 
 proptest! {

@@ -168,6 +168,7 @@ fn built() -> impl Strategy<Value = Topology> {
 fn any_topology() -> impl Strategy<Value = Topology> {
     let torus = (prop::collection::vec(1..5u32, 1..4), any::<bool>(), 1..3u32)
         .prop_map(|(dims, wrap, nodes)| Topology::torus_of(&dims, wrap, nodes).unwrap());
+    let cube = (1..6u32, 1..3u32).prop_map(|(d, nodes)| Topology::hypercube(d, nodes).unwrap());
     let dragonfly = (1..4u32, 1..4u32).prop_map(|(groups, switches_per_group)| {
         let numbers = Dragonfly {
             groups,
@@ -177,7 +178,7 @@ fn any_topology() -> impl Strategy<Value = Topology> {
         };
         Topology::dragonfly(numbers).unwrap()
     });
-    let shapes = prop_oneof![built(), torus, dragonfly];
+    let shapes = prop_oneof![built(), torus, cube, dragonfly];
     let capacity = prop::option::of((1..1000u32, 1..1000u32));
     let nodes = prop::collection::vec((1..65u32, 1..1000u64, any::<bool>()), 4);
     (shapes, capacity, nodes).prop_map(|(mut topology, capacity, kinds)| {

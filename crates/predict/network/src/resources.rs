@@ -223,12 +223,40 @@ impl Network {
     ) -> Result<(), NetworkError> {
         let place = |node| Place { node, domain: 0 };
         for one in self.way(place(from), place(to))?.uses {
-            let at = one.resource as usize;
-            self.taken[at] += one.share * rate;
-            let (whole, left) = (self.whole[at], self.whole[at] - self.taken[at]);
-            self.capacity[at] = left.max(whole * LEAST_LEFT);
+            self.take(one.resource, one.share * rate);
         }
         Ok(())
+    }
+
+    /// Subtracts the traffic of other jobs over one link, bytes per second, from the link and from
+    /// the adapter or switch that it passes there: the links of a path one by one are as the path
+    /// with [`Network::add_load`]. At least a tenth of every resource remains. A link of another
+    /// topology changes nothing.
+    pub fn add_link_load(&mut self, link: LinkIndex, rate: f64) {
+        let Some(of) = self.topology.link(link) else {
+            return;
+        };
+        let ends = [of.from, of.to];
+        let adapter = |end| match end {
+            Vertex::Node(node) => self.adapters.map(|first| first + node.get() as u32),
+            Vertex::Switch(_) => None,
+        };
+        let switch = match of.to {
+            Vertex::Switch(switch) => self.switches.map(|first| first + switch.get() as u32),
+            Vertex::Node(_) => None,
+        };
+        let own = self.links.get(link.get()).copied().flatten();
+        let resources = ends.map(adapter).into_iter().chain([own, switch]);
+        for at in resources.flatten().collect::<Vec<_>>() {
+            self.take(at, rate);
+        }
+    }
+
+    fn take(&mut self, resource: u32, rate: f64) {
+        let at = resource as usize;
+        self.taken[at] += rate;
+        let (whole, left) = (self.whole[at], self.whole[at] - self.taken[at]);
+        self.capacity[at] = left.max(whole * LEAST_LEFT);
     }
 
     /// The first resource that other jobs overload: its index, their traffic and its capacity,

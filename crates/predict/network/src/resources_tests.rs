@@ -4,7 +4,7 @@ use super::*;
 use crate::play::play;
 use crate::quantity::Quantity;
 use idlewave_simulate::goal::{Operation, ScheduleBuilder};
-use idlewave_topology::FatTree;
+use idlewave_topology::{FatTree, LinkIndex};
 use idlewave_units::BytesPerSecond;
 
 /// Adapters of 1 GB/s, memory of 4 GB/s of which one message can use 2, latency 1 us and 100 ns per
@@ -186,6 +186,25 @@ fn what_others_send_is_taken_away_from_every_link_of_their_way() {
         .filter(|(a, b)| a != b)
         .count();
     assert_eq!(changed, way.uses.len());
+}
+
+#[test]
+fn loads_of_the_links_of_a_path_are_the_load_of_the_path() {
+    let mut parameters = parameters();
+    parameters.adapter.both = Some(Quantity::stated(1.5e9));
+    parameters.switch = Some(Quantity::stated(5e9));
+    let whole = star(3, parameters);
+    let (mut by_path, mut by_link) = (whole.clone(), whole);
+    let (from, to) = (NodeIndex::new(0), NodeIndex::new(2));
+    by_path.add_load(from, to, 0.25e9).unwrap();
+    let topology = by_link.topology();
+    let route = topology.routes(from, to, Routing::Deterministic).unwrap();
+    for (link, _) in route.shares {
+        by_link.add_link_load(link, 0.25e9);
+    }
+    assert_eq!(by_link.capacity(), by_path.capacity());
+    by_link.add_link_load(LinkIndex::new(1000), 1e9);
+    assert_eq!(by_link.capacity(), by_path.capacity());
 }
 
 #[test]

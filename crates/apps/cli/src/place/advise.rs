@@ -1,6 +1,7 @@
 //! `idlewave place`: recommends a placement for a program on a network.
 
 use super::answer::{Answer, Given};
+use super::load::{effect, obtain};
 use super::network::{NetworkArgs, Prepared};
 use super::numbers::Numbers;
 use super::scotch::{ScotchArgs, orders};
@@ -62,10 +63,23 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
     refuse_places(args)?;
     args.subject.refuse_none()?;
     let scotch = args.scotch.program()?;
+    let source = match &args.network.load {
+        None => None,
+        Some(choice) => {
+            let source =
+                ending.in_order(|stop| obtain(choice, args.network.load_interval, stop))?;
+            // Other ranks of a job only measure.
+            let Some(source) = source else { return Ok(()) };
+            Some(source)
+        }
+    };
     let bars = Bars::new(!args.json);
     // A million nodes take a minute to read.
     bars.part("reading the network");
-    let prepared = args.network.prepare()?;
+    let prepared = args
+        .network
+        .prepare(source)
+        .inspect_err(|_| bars.finish())?;
     bars.part("reading the program");
     refuse_per_node(args, &prepared)?;
     let subject = subject_of(args, &prepared)?;
@@ -97,11 +111,30 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
         let ask = |stop: &Stop| orders(&args.scotch, scotch, &subject.program, &layouts, stop);
         outside = ending.in_order(ask).inspect_err(|_| bars.finish())?;
     }
-    bars.part("looking for placements");
-    let found = candidates_with(&prepared.network, &subject.program, &job, &outside);
-    let found = found?;
-    bars.part("simulating the program on them");
-    let advice = advise(&on, &job, found)?;
+    let chosen = |on: &idlewave_place::Subject<'_>, also: Option<&Advice>| {
+        bars.part("looking for placements");
+        let mut found = candidates_with(on.network, on.program, &job, &outside)?;
+        if let Some(also) = also {
+            let candidate = &also.rows[also.best].candidate;
+            if !found.iter().any(|other| other.places == candidate.places) {
+                found.push(candidate.clone());
+            }
+        }
+        bars.part("simulating the program on them");
+        advise(on, &job, found)
+    };
+    let blind = match &prepared.loaded {
+        None => None,
+        Some(loaded) => {
+            let network = &loaded.blind;
+            let on = idlewave_place::Subject { network, ..on };
+            Some((loaded, chosen(&on, None)?))
+        }
+    };
+    let advice = chosen(&on, blind.as_ref().map(|(_, blind)| blind))?;
+    let effect = blind
+        .map(|(loaded, blind)| effect(loaded, &on, &job, &blind, &advice))
+        .transpose()?;
     bars.finish();
     let remark = args.network.about_names();
     let best = &advice.rows[advice.best].candidate;
@@ -125,6 +158,7 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
         seed: args.seed,
         scotch: scotch.is_some(),
         given,
+        effect,
     };
     let sheet = sheet::of(&answer)?;
     if let Some(page) = &args.html {

@@ -2,7 +2,7 @@
 
 use super::subject::Subject;
 use crate::exit::{Exit, Failure};
-use idlewave_network::{Network, NetworkError};
+use idlewave_network::{Estimate, Network, NetworkError};
 use idlewave_place::{Advice, Advised, Job, MOST_OPERATIONS, PlaceError};
 
 /// Everything that the output shows.
@@ -24,6 +24,8 @@ pub struct Answer<'a> {
     pub scotch: bool,
     /// The mapping of `--evaluate`.
     pub given: Option<Given>,
+    /// What the load of `--load` changed.
+    pub effect: Option<Effect>,
 }
 
 /// A mapping that was simulated.
@@ -31,6 +33,18 @@ pub struct Given {
     /// The option's value.
     pub name: String,
     pub advised: Advised,
+}
+
+/// What a load changed.
+pub struct Effect {
+    /// The choice without the load, as predicted without it.
+    pub without: Estimate,
+    /// The same choice under the load.
+    pub blind: Advised,
+    /// Whether the load changed the choice.
+    pub changed: bool,
+    /// Predicted times of the choice at both ends of the load's intervals, seconds.
+    pub between: Option<(f64, f64)>,
 }
 
 /// Failures of the search or the simulation.

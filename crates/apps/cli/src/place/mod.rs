@@ -8,6 +8,7 @@ mod contention;
 mod evaluate;
 mod files;
 mod format;
+mod load;
 mod network;
 mod numbers;
 mod predict;
@@ -32,6 +33,7 @@ Examples:
   idlewave place --pattern halo -n 64 --nodes 16 --cores 8 --scotch
   idlewave place --pattern halo -n 8 --nodes 4 --cores 8 --evaluate n1:0-7
   mpirun -n 8 --map-by ppr:4:node idlewave place calibrate -o network.toml
+  mpirun -n 16 --map-by ppr:1:node idlewave place load -o load.toml
   idlewave place topology docs/examples/ibnetdiscover.txt --topology-conf -o -";
 
 #[derive(Debug, Args)]
@@ -49,6 +51,8 @@ enum Place {
     Calibrate(calibrate::CalibrateArgs),
     /// Fit a table of measured run times, and predict each row from the others
     Contention(contention::ContentionArgs),
+    /// Measure what other jobs send over the links of the cluster, for --load
+    Load(load::LoadArgs),
     /// Run a workload with every number of nodes and ranks per node, and compare with the
     /// prediction
     Study(study::StudyArgs),
@@ -63,6 +67,7 @@ pub fn run_place(args: PlaceArgs) -> ExitCode {
     match args.what {
         Some(Place::Calibrate(args)) => until_stopped(|stop| calibrate::run_calibrate(args, stop)),
         Some(Place::Contention(args)) => until_killed(|_| contention::run_contention(&args)),
+        Some(Place::Load(args)) => until_stopped(|stop| load::run_load(&args, stop)),
         Some(Place::Study(args)) => until_stopped(|stop| study::run_study(&args, stop)),
         Some(Place::Topology(args)) => until_killed(|_| topology::run_topology(&args)),
         None => until_killed(|ending| advise::run_advise(&args.advise, ending)),

@@ -2,22 +2,20 @@
 //! of other jobs.
 
 use super::choice::ChoiceArgs;
+use super::load::{self, Loaded};
 use super::topology::read_files;
 use crate::exit::{Exit, Failure};
 use crate::files::read_text;
 use clap::Args;
 use idlewave_network::{Network, NetworkParameters};
-use idlewave_topology::{NodeIndex, Routing, Topology, Vertex};
-use idlewave_units::BytesPerSecond;
+use idlewave_topology::{Routing, Topology, Vertex};
 use idlewave_units::counted;
-use idlewave_units::foreign::{at_line, line_of};
-use serde::Deserialize;
+use idlewave_units::{BytesPerSecond, Nanos};
 use std::path::{Path, PathBuf};
-use toml::Spanned;
 
 /// Bandwidth of an adapter if nothing specifies it: 10 Gbit/s.
 const ADAPTER: f64 = 1.25e9;
-/// The largest file of parameters or loads, in bytes: some hundred thousand loads.
+/// The largest file of parameters, in bytes.
 const MOST_BYTES: usize = 16 << 20;
 
 /// The network.
@@ -48,9 +46,13 @@ pub struct NetworkArgs {
     pub multipath: bool,
     #[command(flatten)]
     pub choice: ChoiceArgs,
-    /// Traffic of other jobs: TOML with [[load]] from, to and rate
-    #[arg(long, value_name = "FILE")]
-    pub load: Option<PathBuf>,
+    /// Traffic of other jobs: `now` measures it on the nodes where this runs, FILE is one of
+    /// `idlewave place load`, or TOML with [[load]] from, to and rate
+    #[arg(long, value_name = "now|FILE")]
+    pub load: Option<load::Choice>,
+    /// Time over which `--load now` measures, from 1s to 10min
+    #[arg(long, value_name = "TIME", default_value = "5s", requires = "load")]
+    pub load_interval: Nanos,
 }
 
 /// The network, with assumptions and warnings about it.
@@ -60,6 +62,8 @@ pub struct Prepared {
     pub what: String,
     pub notes: Vec<String>,
     pub warnings: Vec<String>,
+    /// The networks without the load and at the ends of its intervals; `None` without `--load`.
+    pub loaded: Option<Loaded>,
 }
 
 impl Prepared {
@@ -73,21 +77,6 @@ impl Prepared {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Loads {
-    #[serde(default)]
-    load: Vec<Spanned<Load>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Load {
-    from: String,
-    to: String,
-    rate: String,
-}
-
 impl NetworkArgs {
     /// A remark for files with invented node names; `None` if the names come from files.
     pub fn about_names(&self) -> Option<String> {
@@ -98,14 +87,18 @@ impl NetworkArgs {
         ))
     }
 
-    /// Reads everything.
-    pub fn prepare(&self) -> Result<Prepared, Failure> {
+    /// Reads everything but the load.
+    pub fn prepare(&self, source: Option<load::Source>) -> Result<Prepared, Failure> {
         let Files {
             mut topology,
             name,
             mut notes,
             mut warnings,
         } = self.topology()?;
+        let load = source.map(|source| source.on(&topology)).transpose()?;
+        if let Some((file, origin)) = &load {
+            notes.extend(load::jobs(file, origin, &mut topology)?);
+        }
         let chosen = self.choice.apply(&mut topology)?;
         notes.extend(chosen.notes);
         warnings.extend(chosen.warnings);
@@ -164,10 +157,12 @@ impl NetworkArgs {
                 network.unknown_links()
             ));
         }
-        if let Some(path) = &self.load {
-            let (note, warning) = add_loads(path, &mut network)?;
+        let mut loaded = None;
+        if let Some((file, origin)) = &load {
+            let (networks, note, said) = load::apply(file, origin, &mut network)?;
+            loaded = Some(networks);
             notes.push(note);
-            warnings.extend(warning);
+            warnings.extend(said);
         }
         let nodes = network.topology().nodes();
         let free = nodes.iter().filter(|node| node.is_available()).count();
@@ -186,6 +181,7 @@ impl NetworkArgs {
             network,
             notes,
             warnings,
+            loaded,
         })
     }
 
@@ -224,59 +220,6 @@ fn invented_names(nodes: u32) -> String {
         1 => "the node is called n1".to_owned(),
         _ => format!("nodes are called n1 to n{nodes}"),
     }
-}
-
-/// Subtracts the traffic of other jobs from the capacities, and says so; with a warning if it
-/// exceeds them.
-fn add_loads(path: &Path, network: &mut Network) -> Result<(String, Option<String>), Failure> {
-    let wrong = |why: String| {
-        Failure::new(Exit::Bundle, format!("read {}: {why}", path.display()))
-            .with_next("give [[load]] with from = \"n1\", to = \"n2\", rate = \"500 MB/s\"")
-    };
-    let text = read_form(path)?;
-    let loads: Loads = toml::from_str(&text)
-        .map_err(|error| wrong(at_line(&text, error.span(), error.message())))?;
-    if loads.load.is_empty() {
-        return Err(wrong("it has no [[load]] table".to_owned()));
-    }
-    let count = loads.load.len() as u32;
-    for load in loads.load {
-        let at = load.span().start;
-        // Find the line only when it is needed: that takes as long as reading the file.
-        let wrong = |why: String| {
-            let line = line_of(&text, at);
-            wrong(format!("[[load]] of line {line}: {why}"))
-        };
-        let load = load.into_inner();
-        let node = |name: &str| -> Result<NodeIndex, Failure> {
-            let found = network.topology().node(name);
-            found.ok_or_else(|| wrong(format!("unknown node {name}")))
-        };
-        let (from, to) = (node(&load.from)?, node(&load.to)?);
-        if from == to {
-            let why = format!("it stays on {}: only traffic over links counts", load.from);
-            return Err(wrong(why));
-        }
-        let rate: BytesPerSecond = load.rate.parse().map_err(|e| wrong(format!("rate: {e}")))?;
-        network
-            .add_load(from, to, rate.get())
-            .map_err(|e| wrong(e.to_string()))?;
-    }
-    let warning = network.overloaded().map(|(resource, taken, whole)| {
-        format!(
-            "other jobs cannot send as much: {} over {}, which carries {}; correct {}",
-            BytesPerSecond::scaled_text(taken),
-            network.describe(resource),
-            BytesPerSecond::scaled_text(whole),
-            path.display()
-        )
-    });
-    let note = format!(
-        "{} of other jobs from {}, subtracted from the capacity of links, at least a tenth of which remains",
-        counted(count, "load"),
-        path.display()
-    );
-    Ok((note, warning))
 }
 
 /// Nodes and switches as read from files.

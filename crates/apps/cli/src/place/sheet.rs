@@ -3,6 +3,7 @@
 use super::answer::Answer;
 use super::evaluate;
 use super::files::names;
+use super::load;
 use super::words::{how, interval, limit, scotch};
 use crate::exit::{Exit, Failure};
 use idlewave_network::{Estimate, Parameter, Resource};
@@ -120,6 +121,9 @@ fn details(answer: &Answer<'_>) -> Vec<String> {
         show::percent(parameters.misfit.outside),
     ));
     details.extend(scotch(answer));
+    if let Some(effect) = &answer.effect {
+        details.extend(load::lines(effect, answer));
+    }
     if let Some(given) = &answer.given {
         let said = evaluate::lines(given, answer.network, answer.advice);
         details.push(format!("given {}: {}", given.name, said.join("; ")));
@@ -267,6 +271,9 @@ pub fn as_json(sheet: &PlacementSheet, answer: &Answer<'_>) -> Result<Value, Fai
     if let Some(given) = &answer.given {
         value["given"] = evaluate::as_json(given, answer);
     }
+    if let Some(effect) = &answer.effect {
+        value["load"] = load::as_json(effect, answer);
+    }
     Ok(value)
 }
 
@@ -323,6 +330,7 @@ mod tests {
                 seed: 1,
                 scotch: asked,
                 given: None,
+                effect: None,
             };
             let of = of(&answer).unwrap();
             let details = of.details.iter().any(|line| line.contains("Scotch"));

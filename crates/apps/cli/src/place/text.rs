@@ -96,6 +96,11 @@ fn verdict(out: &mut String, answer: &Answer<'_>) {
     if let Some(said) = scotch(answer) {
         wrap(out, "  ", &said);
     }
+    if let Some(effect) = &answer.effect {
+        for line in super::load::lines(effect, answer) {
+            wrap(out, "  ", &line);
+        }
+    }
     let cheaper = advice
         .rows
         .iter()

@@ -1,4 +1,4 @@
-//! Tori and meshes.
+//! Tori, meshes and hypercubes.
 
 use super::{named_nodes, node_cables, product};
 use crate::error::TopologyError;
@@ -8,6 +8,8 @@ use crate::topology::{MAX_SWITCHES, Topology, count};
 
 /// Most dimensions: the parts of a multipath route double with each one.
 const MOST_DIMENSIONS: usize = 8;
+/// Most dimensions of a hypercube: a multipath route across 12 has 24,576 parts.
+const MOST_OF_CUBE: u32 = 12;
 
 impl Topology {
     /// A torus of switches with a node on each: [`Topology::torus_of`] with one node per switch.
@@ -31,6 +33,27 @@ impl Topology {
         nodes_per_switch: u32,
     ) -> Result<Self, TopologyError> {
         count("dimensions", dims.len() as u64, 1, MOST_DIMENSIONS as u64)?;
+        Self::grid(dims, wrap, nodes_per_switch)
+    }
+
+    /// A hypercube: 2^`dimension` switches, joined where one bit of their numbers differs, with
+    /// this many nodes on each.
+    ///
+    /// Node `n1` is on switch 0; the switch of number 6 in three dimensions is `at-0-1-1`, the
+    /// lowest bit first. The deterministic route corrects the lowest differing bit first (e-cube:
+    /// Sullivan and Bashkow, "A large scale, homogeneous, fully distributed parallel machine",
+    /// 1977).
+    ///
+    /// # Errors
+    /// A dimension of 0 or above 12, or a limit of a topology is exceeded.
+    pub fn hypercube(dimension: u32, nodes_per_switch: u32) -> Result<Self, TopologyError> {
+        let (given, most) = (u64::from(dimension), u64::from(MOST_OF_CUBE));
+        count("dimensions", given, 1, most)?;
+        // Dimension-order routing on a mesh of two switches in each dimension.
+        Self::grid(&vec![2; dimension as usize], false, nodes_per_switch)
+    }
+
+    fn grid(dims: &[u32], wrap: bool, nodes_per_switch: u32) -> Result<Self, TopologyError> {
         count(
             "nodes per switch",
             u64::from(nodes_per_switch),

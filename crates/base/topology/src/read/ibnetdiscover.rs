@@ -288,6 +288,15 @@ fn host(description: &str) -> Option<String> {
     is_name(first).then(|| first.to_owned())
 }
 
+/// What a device of InfiniBand may be called here, by its description: the host name of an adapter
+/// (`node01 HCA-1`), the short name of a switch, its whole description with dashes.
+pub fn names_in_description(description: &str) -> Vec<String> {
+    let forms = [host, short, whole];
+    let mut names: Vec<String> = forms.iter().filter_map(|form| form(description)).collect();
+    names.dedup();
+    names
+}
+
 /// Names of switches by index: the first unique one of host-like name, whole description and
 /// identifier.
 fn switch_names(devices: &[Device]) -> HashMap<usize, String> {

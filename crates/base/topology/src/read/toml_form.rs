@@ -106,6 +106,10 @@ fn built(form: &Form) -> Result<Topology, ReadError> {
             let nodes = form.nodes_per_switch.unwrap_or(1);
             Topology::torus_of(dims, form.wrap.unwrap_or(true), nodes)
         }
+        Kind::Hypercube => Topology::hypercube(
+            wanted(form.dimension, "dimension")?,
+            form.nodes_per_switch.unwrap_or(1),
+        ),
         Kind::Dragonfly => Topology::dragonfly(Dragonfly {
             groups: wanted(form.groups, "groups")?,
             switches_per_group: wanted(form.switches_per_group, "switches_per_group")?,

@@ -4,7 +4,7 @@
 //!
 //! The specification has no iterations; here an iteration is an equal share of the sequence.
 
-use super::Class;
+use super::class::Class;
 use super::kernel::{Allowed, Check, Kernel};
 use crate::WorkloadError;
 use crate::randlc::Randlc;

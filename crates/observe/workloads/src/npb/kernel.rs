@@ -1,6 +1,6 @@
 //! What a benchmark provides, and how it is run.
 
-use super::{Class, Npb};
+use super::class::Class;
 use crate::stopwatch::Stopwatch;
 use crate::{Verified, WorkloadError};
 use idlewave_fabric::{Fabric, Reduction};
@@ -131,18 +131,19 @@ pub trait Kernel: Sized {
 /// synchronise them more than the benchmark does.
 const AGREEMENTS: u32 = 20;
 
-/// Runs a benchmark.
+/// Runs the benchmark `name`.
 ///
 /// # Errors
 /// The result is wrong (the same on all ranks), or another rank failed.
 pub fn run<F: Fabric, K: Kernel>(
-    npb: Npb,
+    name: &str,
+    class: Class,
     watch: &mut Stopwatch<'_, F>,
     halt: &AtomicBool,
     progress: &mut dyn FnMut(f64),
 ) -> Result<Verified, WorkloadError> {
-    let all = K::iterations(npb.class);
-    let mut kernel = K::new(npb.class, watch)?;
+    let all = K::iterations(class);
+    let mut kernel = K::new(class, watch)?;
     watch.barrier()?;
     watch.restart(all as usize);
     kernel.begin(watch)?;
@@ -177,7 +178,7 @@ pub fn run<F: Fabric, K: Kernel>(
                 tolerance,
             } = wrong;
             return Err(WorkloadError::NotVerified {
-                benchmark: npb.to_string(),
+                benchmark: name.to_owned(),
                 what: format!(
                     "{name} is {found:.13e}, not {published:.13e} (within {tolerance:.0e})"
                 ),
@@ -189,7 +190,7 @@ pub fn run<F: Fabric, K: Kernel>(
         verification: watch.parts(),
         verified: complete,
         iterations: done.into(),
-        operations: K::operations(npb.class) * u64::from(done) / u64::from(all),
+        operations: K::operations(class) * u64::from(done) / u64::from(all),
         checksum: None,
     })
 }

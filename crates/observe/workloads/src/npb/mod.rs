@@ -149,8 +149,10 @@ impl Npb {
         // Blocking library calls, as the original benchmarks make them.
         fabric.set_waits(Waits::Blocking);
         let mut watch = Stopwatch::start(fabric);
-        let done =
-            with_kernel!(self.program, K => kernel::run::<F, K>(self, &mut watch, halt, progress));
+        let (name, class) = (self.to_string(), self.class);
+        let done = with_kernel!(self.program, K => {
+            kernel::run::<F, K>(&name, class, &mut watch, halt, progress)
+        });
         fabric.set_waits(Waits::Watched);
         done
     }

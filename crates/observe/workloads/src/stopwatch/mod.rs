@@ -4,12 +4,13 @@
 //! Benchmarks are timed nowhere else. Every operation of the fabric goes through a [`Stopwatch`],
 //! which reads CLOCK_MONOTONIC before and after it (20 to 30 ns each).
 
+mod buffers;
 mod values;
 
+use buffers::Buffers;
 use idlewave_clock::monotonic_ns;
 use idlewave_fabric::{Fabric, FabricError, Reduction, Tag};
 use idlewave_units::{Bytes, Nanos, Rank};
-use values::Buffers;
 
 /// Where the time of one rank went.
 ///

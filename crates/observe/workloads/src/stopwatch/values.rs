@@ -1,25 +1,9 @@
-//! Messages of floating-point numbers, in buffers that are reused.
+//! Messages of floating-point numbers.
 
 use super::Stopwatch;
 use crate::WorkloadError;
 use idlewave_fabric::{Fabric, Tag};
 use idlewave_units::Rank;
-
-/// Sends under way, and free buffers.
-#[derive(Debug)]
-pub(super) struct Buffers<S> {
-    sending: Vec<S>,
-    spare: Vec<Vec<u8>>,
-}
-
-impl<S> Default for Buffers<S> {
-    fn default() -> Self {
-        Self {
-            sending: Vec::new(),
-            spare: Vec::new(),
-        }
-    }
-}
 
 /// A receive under way, and how many numbers it is for.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ mod matrix;
 #[cfg(test)]
 mod tests;
 
-use super::Class;
+use super::class::Class;
 use super::kernel::{Allowed, Check, Kernel};
 use crate::WorkloadError;
 use crate::stopwatch::Stopwatch;

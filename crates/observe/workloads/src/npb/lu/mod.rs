@@ -22,7 +22,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-use super::Class;
+use super::class::Class;
 use super::cfd::{State, exact_solution, initial_solution};
 use super::kernel::{Allowed, Check, Kernel};
 use crate::WorkloadError;

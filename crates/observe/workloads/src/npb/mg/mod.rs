@@ -13,7 +13,7 @@ mod operators;
 #[cfg(test)]
 mod tests;
 
-use super::Class;
+use super::class::Class;
 use super::kernel::{Allowed, Check, Kernel};
 use crate::WorkloadError;
 use crate::stopwatch::Stopwatch;
