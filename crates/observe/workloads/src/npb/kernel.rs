@@ -172,7 +172,7 @@ pub fn run<F: Fabric, K: Kernel>(
         let checks = kernel.checks(watch)?;
         if let Some(wrong) = checks.iter().find(|check| !check.passes()) {
             let Check {
-                name,
+                name: value,
                 found,
                 published,
                 tolerance,
@@ -180,7 +180,7 @@ pub fn run<F: Fabric, K: Kernel>(
             return Err(WorkloadError::NotVerified {
                 benchmark: name.to_owned(),
                 what: format!(
-                    "{name} is {found:.13e}, not {published:.13e} (within {tolerance:.0e})"
+                    "{value} is {found:.13e}, not {published:.13e} (within {tolerance:.0e})"
                 ),
             });
         }

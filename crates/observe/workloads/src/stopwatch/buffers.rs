@@ -15,4 +15,3 @@ impl<S> Default for Buffers<S> {
         }
     }
 }
-

@@ -22,8 +22,8 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-use super::class::Class;
 use super::cfd::{State, exact_solution, initial_solution};
+use super::class::Class;
 use super::kernel::{Allowed, Check, Kernel};
 use crate::WorkloadError;
 use crate::stopwatch::Stopwatch;
