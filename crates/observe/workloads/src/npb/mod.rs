@@ -6,6 +6,7 @@
 //! problem up, does the untimed iteration that the specification asks for, meets at a barrier, times
 //! the iterations, and compares the result with the published one.
 
+mod cfd;
 mod class;
 mod ep;
 mod kernel;
