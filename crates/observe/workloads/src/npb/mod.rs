@@ -6,10 +6,13 @@
 //! problem up, does the untimed iteration that the specification asks for, meets at a barrier, times
 //! the iterations, and compares the result with the published one.
 
+mod bt;
+mod cells;
 mod cfd;
 mod class;
 mod ep;
 mod kernel;
+mod sp;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +31,10 @@ pub use class::{Class, ParseClassError};
 pub enum Program {
     /// Embarrassingly parallel: Gaussian deviates, hardly any messages.
     Ep,
+    /// Block tridiagonal: a flow, advanced by sweeps along lines with 5 x 5 blocks.
+    Bt,
+    /// Scalar pentadiagonal: the same flow, advanced by sweeps with five separate equations.
+    Sp,
 }
 
 /// Runs `$body` with `$kernel` as the program's [`Kernel`].
@@ -38,18 +45,28 @@ macro_rules! with_kernel {
                 type $kernel = ep::Ep;
                 $body
             }
+            Program::Bt => {
+                type $kernel = bt::Bt;
+                $body
+            }
+            Program::Sp => {
+                type $kernel = sp::Sp;
+                $body
+            }
         }
     };
 }
 
 impl Program {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::Ep];
+    pub const ALL: [Self; 3] = [Self::Ep, Self::Bt, Self::Sp];
 
     /// Its name, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ep => "ep",
+            Self::Bt => "bt",
+            Self::Sp => "sp",
         }
     }
 
@@ -62,6 +79,8 @@ impl Program {
     pub const fn about(self) -> &'static str {
         match self {
             Self::Ep => "pairs of Gaussian random numbers; hardly any messages",
+            Self::Bt => "a flow, by sweeps along lines with 5 x 5 blocks; many large messages",
+            Self::Sp => "the same flow with separate equations; more messages per computation",
         }
     }
 }
