@@ -263,3 +263,114 @@ impl Equations<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn systems() -> BlockTridiagonal {
+        BlockTridiagonal {
+            first: 0.03,
+            second: 0.2,
+        }
+    }
+
+    #[test]
+    fn jacobians_are_derivatives_of_the_flux_and_the_viscous_terms() {
+        // Density, momentum along the line and across it, energy.
+        let flux = |u: [f64; 5]| {
+            let kinetic = 0.5 * (u[1] * u[1] + u[2] * u[2] + u[3] * u[3]) / u[0];
+            let (v, pressure) = (u[1] / u[0], C2 * (u[4] - kinetic));
+            [
+                u[1],
+                u[1] * v + pressure,
+                u[2] * v,
+                u[3] * v,
+                (u[4] + pressure) * v,
+            ]
+        };
+        let viscous = |u: [f64; 5]| {
+            let [v, a, b, e] = [u[1] / u[0], u[2] / u[0], u[3] / u[0], u[4] / u[0]];
+            let kinetic = 0.5 * (v * v + a * a + b * b);
+            let energy = (1.0 - CONDUCTION) * kinetic + v * v / 6.0 + CONDUCTION * e;
+            [0.0, 4.0 / 3.0 * v, a, b, energy].map(|t| VISCOSITY * t)
+        };
+        let u = [1.7, 0.6, -0.8, 0.4, 5.1];
+        let all = |x: f64| Lanes::all(x);
+        let velocity = [u[1], u[2], u[3]].map(|m| all(m / u[0]));
+        let [f, v] = systems().jacobians(all(1.0 / u[0]), velocity, all(u[4] / u[0]));
+        for m in 0..5 {
+            let step = 1e-5;
+            let (mut more, mut less) = (u, u);
+            more[m] += step;
+            less[m] -= step;
+            for row in 0..5 {
+                let slope = |of: &dyn Fn([f64; 5]) -> [f64; 5]| {
+                    (of(more)[row] - of(less)[row]) / (2.0 * step)
+                };
+                assert!(
+                    (f[row][m].0[0] - 0.03 * slope(&flux)).abs() < 1e-9,
+                    "{row} {m}"
+                );
+                assert!(
+                    (v[row][m].0[1] - 0.2 * slope(&viscous)).abs() < 1e-9,
+                    "{row} {m}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_eliminated_and_substituted_solves_the_equations() {
+        // Three points with blocks that have nothing special about them.
+        let block = |seed: usize, own: bool| -> Block {
+            std::array::from_fn(|row| {
+                std::array::from_fn(|m| {
+                    let number = |lane: usize| {
+                        ((seed * 31 + row * 7 + m * 3 + lane * 11) % 13) as f64 / 13.0
+                    };
+                    let diagonal = if own && row == m { 6.0 } else { 0.0 };
+                    Lanes([number(0) + diagonal, number(1) - diagonal])
+                })
+            })
+        };
+        let blocks: [[Block; 3]; 3] = std::array::from_fn(|i| {
+            [
+                block(3 * i, false),
+                block(3 * i + 1, true),
+                block(3 * i + 2, false),
+            ]
+        });
+        let rhs: [[Number; 5]; 3] = std::array::from_fn(|i| {
+            std::array::from_fn(|m| Lanes([(i + m) as f64, 1.0 - m as f64]))
+        });
+        let mut points = Points::<LANES, KEPT>::new(5);
+        points.r[1..4].copy_from_slice(&rhs);
+        for i in 1..=3 {
+            let (done, r) = points.r.split_at_mut(i);
+            let (kept_done, kept) = points.kept.split_at_mut(i);
+            let [before, own, after] = &blocks[i - 1];
+            eliminate(
+                [before, own, after],
+                (&kept_done[i - 1], &done[i - 1]),
+                (&mut kept[0], &mut r[0]),
+            );
+        }
+        BlockTridiagonal::substitute(&mut points, 3);
+        for i in 0..3 {
+            let [before, own, after] = &blocks[i];
+            for row in 0..5 {
+                let mut left = Lanes::ZERO;
+                for m in 0..5 {
+                    left = left - before[row][m] * points.r[i][m]
+                        + own[row][m] * points.r[i + 1][m]
+                        + after[row][m] * points.r[i + 2][m];
+                }
+                for lane in 0..LANES {
+                    let off = left.0[lane] - rhs[i][row].0[lane];
+                    assert!(off.abs() < 1e-12, "{i} {row} {lane}: {off}");
+                }
+            }
+        }
+    }
+}

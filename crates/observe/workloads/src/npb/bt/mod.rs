@@ -160,9 +160,14 @@ impl Kernel for Bt {
 
     fn memory_per_rank(class: Class, ranks: u32) -> Bytes {
         let grid = class.bt_grid();
+        let (reach, per_line) = (
+            BlockTridiagonal::REACH,
+            BlockTridiagonal::REACH * (5 + KEPT),
+        );
         Bytes::new(
             Flow::memory(grid, ranks)
-                + Sweeps::<LANES, KEPT>::memory(grid, ranks, BlockTridiagonal::REACH),
+                + Flow::under_way(grid, ranks, per_line)
+                + Sweeps::<LANES, KEPT>::memory(grid, ranks, reach),
         )
     }
 
@@ -202,5 +207,34 @@ impl Kernel for Bt {
         watch: &mut Stopwatch<'_, F>,
     ) -> Result<Vec<Check>, WorkloadError> {
         self.flow.checks(watch, &self.class.of(&PUBLISHED))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::on_ranks;
+
+    #[test]
+    fn the_stated_memory_is_what_the_arrays_take() {
+        for ranks in [1, 4, 9, 16, 25] {
+            let grid = Class::S.bt_grid();
+            let messages = Flow::under_way(grid, ranks, BlockTridiagonal::REACH * (5 + KEPT));
+            let stated = Bt::memory_per_rank(Class::S, ranks).get() - messages;
+            let held = on_ranks(ranks, |fabric| {
+                let mut watch = Stopwatch::start(fabric);
+                let mut bt = Bt::new(Class::S, &mut watch)?;
+                bt.iterate(&mut watch, 1)?;
+                Ok::<_, WorkloadError>(bt.held() as u64)
+            });
+            for held in held {
+                let held = held.expect("no rank fails");
+                assert!(held <= stated, "{ranks}: {held} of {stated}");
+                // All cells are equal.
+                if (grid - 2) % ranks.isqrt() == 0 {
+                    assert_eq!(held, stated, "{ranks}");
+                }
+            }
+        }
     }
 }

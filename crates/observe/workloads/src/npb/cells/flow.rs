@@ -60,6 +60,19 @@ impl Flow {
         8 * (side * Cell::numbers(n) + faces) as u64
     }
 
+    /// Bytes of messages under way at most, in sweeps with so many numbers per line.
+    pub const fn under_way(grid: u32, ranks: u32, per_line: usize) -> u64 {
+        let (side, n) = (ranks.isqrt() as usize, Self::longest(grid, ranks));
+        if side == 1 {
+            return 0;
+        }
+        let (faces, lines) = (5 * BORDER * (side - 1), per_line);
+        let longest = if faces > lines { faces } else { lines } * n * n;
+        // Six faces are sent and received at once; a sweep sends once or twice per stage.
+        let buffers = if side > 6 { 2 * side } else { 12 };
+        8 * (buffers * longest) as u64
+    }
+
     /// Points along a direction in the largest cell.
     pub const fn longest(grid: u32, ranks: u32) -> usize {
         share(grid as usize - 2, ranks.isqrt() as usize, 0).end
@@ -95,7 +108,11 @@ impl Flow {
 
     /// The cell at this place along a direction.
     pub fn at(&self, direction: usize, place: usize) -> usize {
-        let found = self.cells.iter().position(|c| c.place[direction] == place);
+        Self::position(&self.cells, direction, place)
+    }
+
+    fn position(cells: &[Cell], direction: usize, place: usize) -> usize {
+        let found = cells.iter().position(|c| c.place[direction] == place);
         found.expect("a cell in every slice")
     }
 
@@ -156,11 +173,7 @@ impl Flow {
             let places = if last { 1..side } else { 0..side - 1 };
             let mut rest = &self.messages[..];
             for place in places {
-                let at = self
-                    .cells
-                    .iter()
-                    .position(|c| c.place[d] == place)
-                    .expect("a cell in every slice");
+                let at = Self::position(&self.cells, d, place);
                 rest = self.cells[at].take_face(d, !last, rest);
             }
         }

@@ -83,7 +83,8 @@ pub struct Points<const L: usize, const K: usize> {
 }
 
 impl<const L: usize, const K: usize> Points<L, K> {
-    fn new(points: usize) -> Self {
+    /// So many points outside the grid.
+    pub fn new(points: usize) -> Self {
         Self {
             r: vec![[Lanes::ZERO; 5]; points],
             kept: vec![[Lanes::ZERO; K]; points],

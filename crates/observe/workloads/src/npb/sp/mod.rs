@@ -172,9 +172,11 @@ impl Kernel for Sp {
 
     fn memory_per_rank(class: Class, ranks: u32) -> Bytes {
         let grid = class.sp_grid();
+        let (reach, per_line) = (Pentadiagonal::REACH, Pentadiagonal::REACH * (5 + KEPT));
         Bytes::new(
             Flow::memory(grid, ranks)
-                + Sweeps::<LANES, KEPT>::memory(grid, ranks, Pentadiagonal::REACH)
+                + Flow::under_way(grid, ranks, per_line)
+                + Sweeps::<LANES, KEPT>::memory(grid, ranks, reach)
                 + Pentadiagonal::memory(grid, ranks),
         )
     }
@@ -215,5 +217,34 @@ impl Kernel for Sp {
         watch: &mut Stopwatch<'_, F>,
     ) -> Result<Vec<Check>, WorkloadError> {
         self.flow.checks(watch, &self.class.of(&PUBLISHED))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::on_ranks;
+
+    #[test]
+    fn the_stated_memory_is_what_the_arrays_take() {
+        for ranks in [1, 4, 9, 16, 25] {
+            let grid = Class::S.sp_grid();
+            let messages = Flow::under_way(grid, ranks, Pentadiagonal::REACH * (5 + KEPT));
+            let stated = Sp::memory_per_rank(Class::S, ranks).get() - messages;
+            let held = on_ranks(ranks, |fabric| {
+                let mut watch = Stopwatch::start(fabric);
+                let mut sp = Sp::new(Class::S, &mut watch)?;
+                sp.iterate(&mut watch, 1)?;
+                Ok::<_, WorkloadError>(sp.held() as u64)
+            });
+            for held in held {
+                let held = held.expect("no rank fails");
+                assert!(held <= stated, "{ranks}: {held} of {stated}");
+                // All cells are equal.
+                if (grid - 2) % ranks.isqrt() == 0 {
+                    assert_eq!(held, stated, "{ranks}");
+                }
+            }
+        }
     }
 }

@@ -183,3 +183,59 @@ impl Equations<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_eliminated_and_substituted_solves_the_equations() {
+        let number = |seed: usize| {
+            Lanes::<LANES>(std::array::from_fn(|lane| {
+                ((seed * 5 + lane * 3) % 11) as f64 / 11.0
+            }))
+        };
+        let far = Lanes::all(0.25);
+        // Factors of the points before, at and after a point, in the three systems.
+        let (own, low, high) = (
+            |i: usize| number(i) + Lanes::all(4.0),
+            |i: usize, k: usize| number(i + 2 * k + 1) - Lanes::all(1.0),
+            |i: usize, k: usize| number(i + 3 * k + 2) - Lanes::all(1.0),
+        );
+        let n = 6;
+        let mut points = Points::<LANES, KEPT>::new(n + 4);
+        for i in 2..n + 2 {
+            points.r[i] = std::array::from_fn(|m| number(i + 7 * m));
+        }
+        let rhs = points.r.clone();
+        for i in 2..n + 2 {
+            let (done, r) = points.r.split_at_mut(i);
+            let (kept_done, kept) = points.kept.split_at_mut(i);
+            let mut equations = Equations {
+                own: own(i),
+                far,
+                done: [&done[i - 2], &done[i - 1]],
+                kept_done: [&kept_done[i - 2], &kept_done[i - 1]],
+                r: &mut r[0],
+                kept: &mut kept[0],
+            };
+            equations.eliminate::<0, 0, 3>(low(i, 0), high(i, 0));
+            equations.eliminate::<2, 3, 4>(low(i, 1), high(i, 1));
+            equations.eliminate::<4, 4, 5>(low(i, 2), high(i, 2));
+        }
+        Pentadiagonal::substitute(&mut points, n);
+        for i in 2..n + 2 {
+            for (m, k) in [0, 0, 0, 1, 2].into_iter().enumerate() {
+                let x = |at: usize| points.r[at][m];
+                let left = far * (x(i - 2) + x(i + 2))
+                    + low(i, k) * x(i - 1)
+                    + own(i) * x(i)
+                    + high(i, k) * x(i + 1);
+                for lane in 0..LANES {
+                    let off = left.0[lane] - rhs[i][m].0[lane];
+                    assert!(off.abs() < 1e-12, "{i} {m} {lane}: {off}");
+                }
+            }
+        }
+    }
+}

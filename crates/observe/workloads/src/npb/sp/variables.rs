@@ -85,3 +85,45 @@ pub fn from_characteristics(cell: &mut Cell, sound: &[f64]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::npb::cfd::exact_solution;
+
+    #[test]
+    fn once_around_all_variables_changes_nothing() {
+        let mut cell = Cell::new([0; 3], 1, 8);
+        cell.set(exact_solution);
+        cell.derive();
+        let mut sound = vec![0.0; cell.points_with_border()];
+        set_sound(&cell, &mut sound);
+        let points: Vec<usize> = cell.rows().flatten().collect();
+        let before = |at: usize| std::array::from_fn(|m| ((at * 5 + m * 3) % 17) as f64 / 17.0);
+        for &at in &points {
+            cell.rhs.set(at, before(at));
+        }
+        to_characteristics(&mut cell, &sound);
+        for &at in &points {
+            let next = from_y(from_x(cell.rhs.at(at).map(|r| Lanes([r]))));
+            cell.rhs.set(at, next.map(|r| r.0[0]));
+        }
+        from_characteristics(&mut cell, &sound);
+        for &at in &points {
+            for (found, wanted) in cell.rhs.at(at).iter().zip(before(at)) {
+                assert!((found - wanted).abs() < 1e-13, "{found} {wanted}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_speed_of_sound_is_that_of_an_ideal_gas() {
+        let mut cell = Cell::new([0; 3], 1, 8);
+        // Pressure 0.4 * (3 - 0.5 * 2 * 0.25) = 1.1.
+        cell.set(|_, _, _| [2.0, 1.0, 0.0, 0.0, 3.0]);
+        cell.derive();
+        let mut sound = vec![0.0; cell.points_with_border()];
+        set_sound(&cell, &mut sound);
+        assert!((sound[cell.first] - (1.4_f64 * 1.1 / 2.0).sqrt()).abs() < 1e-15);
+    }
+}
