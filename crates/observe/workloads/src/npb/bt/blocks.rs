@@ -217,6 +217,7 @@ struct Equations<'a> {
 impl Equations<'_> {
     /// Eliminates the point before, and the rows before, from a row.
     #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // Rows and columns are indices of the elimination.
     fn eliminate<const ROW: usize>(&mut self) {
         let [before, here, after] = self.blocks;
         let (kept_before, r_before) = self.done;

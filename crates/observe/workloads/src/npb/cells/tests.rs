@@ -155,6 +155,33 @@ fn terms_are_those_of_the_equations() {
 }
 
 #[test]
+fn next_to_the_boundary_the_fourth_order_dissipation_has_another_stencil() {
+    let (grid, dt) = (12, 0.01);
+    let mut cell = Cell::new([0; 3], 1, grid);
+    // A gas at rest whose energy is linear: nothing else changes it.
+    for d in 0..3 {
+        let energy = |at: f64| 9.0 + 5.0 * at / (grid - 1) as f64;
+        cell.set(|x, y, z| [1.0, 0.0, 0.0, 0.0, 9.0 + 5.0 * [x, y, z][d]]);
+        cell.derive();
+        cell.compute_rhs(&Terms::new(grid as u32, dt));
+        // Far from the other boundaries.
+        let middle = cell.first + 4 * cell.steps.iter().sum::<usize>();
+        for (first, step) in [(1.0, 1.0), (10.0, -1.0)] {
+            let e = |away: f64| energy(first + step * away);
+            let rate = |away: f64| {
+                let to = (first + step * away) as isize - 5;
+                let at = middle as isize + to * cell.steps[d] as isize;
+                cell.rhs.at(at as usize)[4] / dt
+            };
+            let one = -0.25 * (5.0 * e(0.0) - 4.0 * e(1.0) + e(2.0));
+            let two = -0.25 * (-4.0 * e(0.0) + 6.0 * e(1.0) - 4.0 * e(2.0) + e(3.0));
+            assert!((rate(0.0) - one).abs() < 1e-9, "{d}: {} {one}", rate(0.0));
+            assert!((rate(1.0) - two).abs() < 1e-9, "{d}: {} {two}", rate(1.0));
+        }
+    }
+}
+
+#[test]
 fn faces_come_from_the_neighbours() {
     for ranks in [1, 4, 9, 25] {
         let right = on_ranks(ranks, |fabric| {
