@@ -6,6 +6,8 @@
 //! problem up, does the untimed iteration that the specification asks for, meets at a barrier, times
 //! the iterations, and compares the result with the published one.
 
+mod bt;
+mod cells;
 mod cfd;
 mod cg;
 mod class;
@@ -13,6 +15,7 @@ mod ep;
 mod kernel;
 mod lu;
 mod mg;
+mod sp;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +40,10 @@ pub enum Program {
     Mg,
     /// Lower-upper solver: a pipeline of many small messages.
     Lu,
+    /// Block tridiagonal: a flow, advanced by sweeps along lines with 5 x 5 blocks.
+    Bt,
+    /// Scalar pentadiagonal: the same flow, advanced by sweeps with five separate equations.
+    Sp,
 }
 
 /// Runs `$body` with `$kernel` as the program's [`Kernel`].
@@ -59,13 +66,21 @@ macro_rules! with_kernel {
                 type $kernel = lu::Lu;
                 $body
             }
+            Program::Bt => {
+                type $kernel = bt::Bt;
+                $body
+            }
+            Program::Sp => {
+                type $kernel = sp::Sp;
+                $body
+            }
         }
     };
 }
 
 impl Program {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Ep, Self::Cg, Self::Mg, Self::Lu];
+    pub const ALL: [Self; 6] = [Self::Ep, Self::Cg, Self::Mg, Self::Lu, Self::Bt, Self::Sp];
 
     /// Its name, in lower case.
     pub const fn name(self) -> &'static str {
@@ -74,6 +89,8 @@ impl Program {
             Self::Cg => "cg",
             Self::Mg => "mg",
             Self::Lu => "lu",
+            Self::Bt => "bt",
+            Self::Sp => "sp",
         }
     }
 
@@ -89,6 +106,8 @@ impl Program {
             Self::Cg => "conjugate gradients on a sparse matrix; sums and transposes of vectors",
             Self::Mg => "V-cycles on a cubic grid; borders of all sizes between neighbours",
             Self::Lu => "solver by symmetric over-relaxation; a pipeline of many small messages",
+            Self::Bt => "a flow, by sweeps along lines with 5 x 5 blocks; many large messages",
+            Self::Sp => "the same flow with separate equations; more messages per computation",
         }
     }
 }

@@ -1,0 +1,226 @@
+//! The flow on one rank.
+
+use super::cell::{BORDER, Cell};
+use super::partition::{Partition, share};
+use super::rhs::Terms;
+use crate::WorkloadError;
+use crate::npb::cfd::{exact_solution, initial_solution};
+use crate::npb::kernel::Check;
+use crate::stopwatch::Stopwatch;
+use idlewave_fabric::{Fabric, Reduction, Tag};
+
+/// What a step changes, and what it needs.
+#[derive(Debug)]
+pub struct Flow {
+    /// Points along each direction, boundary included.
+    pub grid: u32,
+    /// Time step.
+    pub dt: f64,
+    /// The place of the rank.
+    pub partition: Partition,
+    /// Its cells.
+    pub cells: Vec<Cell>,
+    terms: Terms,
+    messages: Vec<f64>,
+}
+
+/// The most ranks for a grid: every cell has as many points as the border, along each direction.
+pub const fn most_ranks(grid: u32) -> u32 {
+    ((grid - 2) / BORDER as u32).pow(2)
+}
+
+impl Flow {
+    /// The flow before the first step.
+    pub fn new<F: Fabric>(grid: u32, dt: f64, watch: &Stopwatch<'_, F>) -> Self {
+        let partition = Partition::new(watch.rank(), watch.size());
+        let terms = Terms::new(grid, dt);
+        let cells = partition.places().map(|place| {
+            let mut cell = Cell::new(place, partition.side(), grid as usize);
+            cell.set(exact_solution);
+            cell.set_forcing(&terms);
+            cell.set(initial_solution);
+            cell
+        });
+        let mut flow = Self {
+            grid,
+            dt,
+            partition,
+            cells: cells.collect(),
+            terms,
+            messages: Vec::new(),
+        };
+        flow.messages = Vec::with_capacity(flow.most_in_message());
+        flow
+    }
+
+    /// Bytes of the arrays of a rank at most.
+    pub const fn memory(grid: u32, ranks: u32) -> u64 {
+        let (side, n) = (ranks.isqrt() as usize, Self::longest(grid, ranks));
+        let faces = 5 * BORDER * n * n * (side - 1);
+        8 * (side * Cell::numbers(n) + faces) as u64
+    }
+
+    /// Bytes of messages under way at most, in sweeps with so many numbers per line.
+    pub const fn under_way(grid: u32, ranks: u32, per_line: usize) -> u64 {
+        let (side, n) = (ranks.isqrt() as usize, Self::longest(grid, ranks));
+        if side == 1 {
+            return 0;
+        }
+        let (faces, lines) = (5 * BORDER * (side - 1), per_line);
+        let longest = if faces > lines { faces } else { lines } * n * n;
+        // Six faces are sent and received at once; a sweep sends once or twice per stage.
+        let buffers = if side > 6 { 2 * side } else { 12 };
+        8 * (buffers * longest) as u64
+    }
+
+    /// Points along a direction in the largest cell.
+    pub const fn longest(grid: u32, ranks: u32) -> usize {
+        share(grid as usize - 2, ranks.isqrt() as usize, 0).end
+    }
+
+    /// Points of the cells of a rank with their borders, at most.
+    pub const fn most_points_with_border(grid: u32, ranks: u32) -> usize {
+        ranks.isqrt() as usize * (Self::longest(grid, ranks) + 2 * BORDER).pow(3)
+    }
+
+    /// Points along a direction in the largest cell of the rank.
+    pub fn longest_line(&self) -> usize {
+        let sides = self.cells.iter().flat_map(|cell| cell.n);
+        sides.max().unwrap_or(0)
+    }
+
+    /// Bytes of the arrays.
+    #[cfg(test)]
+    pub fn held(&self) -> usize {
+        let cells = self.cells.iter().map(Cell::held).sum::<usize>();
+        8 * (cells + self.messages.capacity())
+    }
+
+    /// Numbers in the longest message of faces.
+    fn most_in_message(&self) -> usize {
+        let lengths = (0..3).map(|d| {
+            let faces = self.cells.iter().map(|cell| cell.face_length(d));
+            let all: usize = faces.clone().sum();
+            all - faces.min().unwrap_or(0)
+        });
+        lengths.max().unwrap_or(0)
+    }
+
+    /// The cell at this place along a direction.
+    pub fn at(&self, direction: usize, place: usize) -> usize {
+        Self::position(&self.cells, direction, place)
+    }
+
+    fn position(cells: &[Cell], direction: usize, place: usize) -> usize {
+        let found = cells.iter().position(|c| c.place[direction] == place);
+        found.expect("a cell in every slice")
+    }
+
+    /// The flow before the first step, again.
+    pub fn set_initial(&mut self) {
+        for cell in &mut self.cells {
+            cell.set(initial_solution);
+        }
+    }
+
+    /// Exchanges faces and computes the right-hand side.
+    ///
+    /// # Errors
+    /// Another rank failed.
+    pub fn rhs<F: Fabric>(&mut self, watch: &mut Stopwatch<'_, F>) -> Result<(), WorkloadError> {
+        watch.region("faces");
+        self.exchange(watch)?;
+        watch.region("rhs");
+        for cell in &mut self.cells {
+            cell.derive();
+            cell.compute_rhs(&self.terms);
+        }
+        Ok(())
+    }
+
+    /// One message to each of the six neighbours, with faces of all cells but the last on that side.
+    fn exchange<F: Fabric>(&mut self, watch: &mut Stopwatch<'_, F>) -> Result<(), WorkloadError> {
+        let side = self.partition.side();
+        if side == 1 {
+            return Ok(());
+        }
+        // A face goes from `from` to the cell after it, or before it.
+        let faces: [_; 6] = std::array::from_fn(|i| (i / 2, i % 2 == 1));
+        let mut posted = Vec::with_capacity(6);
+        for (i, (d, last)) in faces.into_iter().enumerate() {
+            let [after, before] = self.partition.neighbours(d);
+            let from = if last { before } else { after };
+            let places = if last { 1..side } else { 0..side - 1 };
+            let length: usize = places
+                .map(|at| self.cells[self.at(d, at)].face_length(d))
+                .sum();
+            posted.push((watch.post(from, Tag(i as u32), length)?, length));
+        }
+        for (i, (d, last)) in faces.into_iter().enumerate() {
+            let [after, before] = self.partition.neighbours(d);
+            self.messages.clear();
+            let places = if last { 0..side - 1 } else { 1..side };
+            for place in places {
+                let at = self.at(d, place);
+                self.cells[at].put_face(d, last, &mut self.messages);
+            }
+            let to = if last { after } else { before };
+            watch.send(to, Tag(i as u32), &self.messages)?;
+        }
+        for ((d, last), (posted, length)) in faces.into_iter().zip(posted) {
+            self.messages.resize(length, 0.0);
+            watch.take(posted, &mut self.messages)?;
+            let places = if last { 1..side } else { 0..side - 1 };
+            let mut rest = &self.messages[..];
+            for place in places {
+                let at = Self::position(&self.cells, d, place);
+                rest = self.cells[at].take_face(d, !last, rest);
+            }
+        }
+        watch.flush()
+    }
+
+    /// Corrects the solution.
+    pub fn add(&mut self) {
+        self.cells.iter_mut().for_each(Cell::add);
+    }
+
+    /// The norms of the residual and of the error, compared with published ones.
+    ///
+    /// # Errors
+    /// Another rank failed.
+    pub fn checks<F: Fabric>(
+        &mut self,
+        watch: &mut Stopwatch<'_, F>,
+        published: &Published,
+    ) -> Result<Vec<Check>, WorkloadError> {
+        self.rhs(watch)?;
+        let mut sums = [[0.0; 5]; 2];
+        for cell in &self.cells {
+            cell.add_residuals(&mut sums[0]);
+            cell.add_errors(&mut sums[1]);
+        }
+        watch.allreduce(sums.as_flattened_mut(), Reduction::Sum)?;
+        let points = f64::from(self.grid - 2).powi(3);
+        let mut checks = Vec::with_capacity(10);
+        for (kind, (name, unit)) in [("residual", self.dt), ("error", 1.0)]
+            .into_iter()
+            .enumerate()
+        {
+            for m in 0..5 {
+                checks.push(Check {
+                    name: format!("norm {} of the {name}", m + 1),
+                    found: (sums[kind][m] / points).sqrt() / unit,
+                    published: published[kind][m],
+                    tolerance: TOLERANCE,
+                });
+            }
+        }
+        Ok(checks)
+    }
+}
+
+const TOLERANCE: f64 = 1e-8;
+
+/// Norms of the residual and of the error of each component.
+pub type Published = [[f64; 5]; 2];
