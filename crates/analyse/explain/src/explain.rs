@@ -2,6 +2,7 @@
 
 use crate::ExplainError;
 use crate::advice::{Evidence, Gaps};
+use crate::by_rate::Strikes;
 use crate::catalog::{Catalog, SourceId};
 use crate::cpu_noise::cpu_noise;
 use crate::edges::Extra;
@@ -12,11 +13,12 @@ use crate::lockstep::{LATEST_KEPT, Late, LockstepAnalysis, LockstepPhase, analys
 use crate::node_ranks::{Taken, kept, node_ranks};
 use crate::observe::{Observed, observe, watch_strikes};
 use crate::others::top_others;
-use crate::profile::profile;
+use crate::profile::{is_of_the_machine, profile};
 use crate::program::{self, Delay, ProgramAnalysis};
 use crate::ran::Ran;
 use crate::source_table::SourceTable;
 use crate::strikes::Strike;
+use crate::turns;
 use crate::watch::{Charge, Charger, Watch};
 use crate::watched::{clock_error, is_recorded, taking_part, throttled_nodes};
 use idlewave_run::findings::{
@@ -126,6 +128,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         cpus: kept(cpus, nodes.as_ref()),
         nodes,
         load_sweep: load_sweep(run, &ticks)?,
+        ways: turns::compared(run)?,
         sources: rows.into_iter().map(|(_, f)| f).collect(),
         latest,
         lateness,
@@ -199,6 +202,7 @@ fn charged(run: &RunReader, stop: &AtomicBool) -> Result<Charged, ExplainError> 
         mut table,
         taken,
         mut delays,
+        of_watches,
     } = struck(
         run.manifest(),
         &kernels,
@@ -214,10 +218,11 @@ fn charged(run: &RunReader, stop: &AtomicBool) -> Result<Charged, ExplainError> 
         &kernels,
         &mut catalog,
         &watches,
-        &extras,
+        (&extras, &of_watches),
         &mut losses,
         stop,
     )?;
+    drop(of_watches);
     for (_, found) in &lockstep {
         table.add_late(&found.late, found.findings.ranks as usize);
     }
@@ -268,6 +273,9 @@ struct Struck {
     taken: Taken,
     /// Delays of a recorded program whose processes do not wait for each other.
     delays: BTreeMap<SourceId, Delay>,
+    /// Start and length of the strikes of the machine's noise on every watch of a lockstep run; no
+    /// strikes of other watches.
+    of_watches: Vec<Strikes>,
 }
 
 /// Collects the strikes of all watches. `coupled` is whether the recorded program's waits are known:
@@ -286,6 +294,7 @@ fn struck(
     let mut taken = Taken::default();
     let of_nodes = manifest.measures_several_nodes();
     let mut delays = BTreeMap::new();
+    let mut of_watches = Vec::with_capacity(watches.len());
     for ((watch, charges), extras) in watches.iter().zip(charges).zip(extras) {
         let found = watch_strikes(watch, &charges, extras, catalog, kernels);
         drop(charges);
@@ -296,6 +305,12 @@ fn struck(
         if of_nodes && phase.is_some_and(|p| matches!(p.kind, PhaseKind::Detour { .. })) {
             taken.add(&found);
         }
+        let in_step = phase.is_some_and(|p| matches!(p.kind, PhaseKind::Lockstep { .. }));
+        let noise = found.iter().filter(|strike| {
+            let kind = catalog.kind(strike.source);
+            in_step && is_of_the_machine(kind) && !strike.continues
+        });
+        of_watches.push(noise.map(|s| (s.begin, s.length)).collect());
         if !coupled && is_recorded(manifest, watch) {
             program::add_uncoupled(&found, &mut delays);
         }
@@ -308,6 +323,7 @@ fn struck(
         table,
         taken,
         delays,
+        of_watches,
     }
 }
 
@@ -348,14 +364,14 @@ fn go_on(stop: &AtomicBool) -> Result<(), ExplainError> {
     }
 }
 
-/// Analyses the lockstep runs, by phase. A run without two complete steps, or one that the clock
+/// Analyses the lockstep runs, by phase; `extras` and strikes are those of the watches. A run without two complete steps, or one that the clock
 /// error blurs, is entered as a loss.
 fn lockstep_runs(
     run: &RunReader,
     kernels: &Kernels,
     catalog: &mut Catalog,
     watches: &[Watch],
-    extras: &[Vec<Extra>],
+    (extras, strikes): (&[Vec<Extra>], &[Strikes]),
     losses: &mut Ledger,
     stop: &AtomicBool,
 ) -> Result<Vec<(u32, LockstepAnalysis)>, ExplainError> {
@@ -379,6 +395,7 @@ fn lockstep_runs(
             .collect();
         let own_watches: Vec<Watch> = mine.iter().map(|&i| watches[i]).collect();
         let own_extras: Vec<&[Extra]> = mine.iter().map(|&i| extras[i].as_slice()).collect();
+        let own_strikes: Vec<Strikes> = mine.iter().map(|&i| strikes[i].clone()).collect();
         let mut charger = Charger {
             kernels,
             catalog,
@@ -391,6 +408,7 @@ fn lockstep_runs(
             ranks,
             watches: &own_watches,
             extras: &own_extras,
+            strikes: &own_strikes,
             clock_error: clock_error(manifest, ranks),
         };
         if let Some(analysis) = analyse(run, &phase, &mut charger)? {

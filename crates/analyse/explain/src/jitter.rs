@@ -338,6 +338,8 @@ fn charge(
     charger: &mut Charger<'_>,
 ) -> BTreeMap<SourceId, (u64, u64)> {
     let times = StepTimes::new(&series.durations, series.ranks);
+    // A series may consist of several phases.
+    let watches: Vec<&Watch> = watches.iter().filter(|w| w.rank.is_some()).collect();
     let mut outliers: Vec<usize> = times
         .slowest()
         .iter()
@@ -351,12 +353,18 @@ fn charge(
     let mut charges = Vec::new();
     for i in outliers {
         let rank = Rank::new((i % series.ranks) as u32);
-        let of_rank = |w: &&Watch| w.phase == series.phase && w.rank == Some(rank);
-        let Some(watch) = watches.iter().find(of_rank) else {
+        let begin = series.begins[i];
+        // The turn of a way that this step belongs to, or the phase itself.
+        let mine = |w: &Watch| {
+            let within = (w.begin..w.end).contains(&begin);
+            (within, w.phase == series.phase)
+        };
+        let of_rank = watches.iter().filter(|w| w.rank == Some(rank));
+        let known = of_rank.filter(|w| mine(w) != (false, false));
+        let Some(watch) = known.min_by_key(|w| std::cmp::Reverse(mine(w))) else {
             continue;
         };
         charges.clear();
-        let begin = series.begins[i];
         charger.charges(watch, begin, begin + series.durations[i], &mut charges);
         let mut here: BTreeMap<SourceId, u64> = BTreeMap::new();
         for c in &charges {

@@ -2,6 +2,7 @@
 
 use crate::ExplainError;
 use crate::attribute::{Part, split};
+use crate::by_rate::{Strikes, Struck, by_rate};
 use crate::catalog::SourceId;
 use crate::edges::Extra;
 use crate::reference::{Reference, late_from};
@@ -77,6 +78,8 @@ pub struct LockstepPhase<'a> {
     pub watches: &'a [Watch],
     /// Of every watch, in order.
     pub extras: &'a [&'a [Extra]],
+    /// Start and length of every strike of a source that counts as noise of the machine, by rank.
+    pub strikes: &'a [Strikes],
     /// Bound of the error between the clocks of two ranks: smaller lateness may be an artefact.
     pub clock_error: Nanos,
 }
@@ -174,6 +177,15 @@ impl Usual {
             steps: steps.collect(),
             computations: computations.collect(),
         }
+    }
+}
+
+impl Usual {
+    /// What a link of the chain took beyond its undisturbed step at the speed of that time.
+    fn excess(&self, step: &Step) -> f64 {
+        let reference = &self.steps[step.rank.index()];
+        let usual = reference.fast + reference.slow_by(step.end);
+        (step.end - step.begin) as f64 - usual as f64
     }
 }
 
@@ -291,6 +303,14 @@ pub fn analyse(
     let step_ref = step_refs[step_refs.len() / 2];
     let compute_ref = usual.computations.iter().map(|r| r.fast).max().unwrap_or(0);
     let (last_counts, mut runs) = lasts(&last_ranks(&series), phase.ranks);
+    let excess: Vec<f64> = chain.iter().map(|s| usual.excess(s)).collect();
+    let struck = Struck {
+        series: &series,
+        chain: &chain,
+        excess: &excess,
+        strikes: phase.strikes,
+        work: Nanos::from_nanos(compute_ref),
+    };
     let steps_ns = chain.iter().map(|s| s.end - s.begin);
     let slowdown = slowdown(total, undisturbed, &durations);
     let findings = LockstepFindings {
@@ -319,6 +339,7 @@ pub fn analyse(
         last_counts,
         last_run_length: median(&mut runs),
         histogram: histogram::LogHistogram::of(steps_ns).non_empty(),
+        by_rate: by_rate(&struck),
     };
     Ok(Some(LockstepAnalysis {
         findings,

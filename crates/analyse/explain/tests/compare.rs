@@ -154,6 +154,7 @@ impl Made {
             ranks: None,
             iterations,
             threshold: Nanos::from_nanos(1_000),
+            turn: None,
         };
         (kind, regions)
     }

@@ -214,6 +214,7 @@ fn the_computation_of_a_lockstep_run_is_named_by_how_its_ranks_wait_and_has_the_
         ranks,
         iterations: STEPS,
         threshold: Nanos::from_nanos(1_000),
+        turn: None,
     };
     let computations = |ranks: usize| {
         let mut computations = regions(|rank, _| rank < ranks);

@@ -34,6 +34,7 @@ fn run(path: &std::path::Path, taken: &[(u32, u64, u64)]) -> RunReader {
                 ranks: None,
                 iterations: STEPS,
                 threshold: Nanos::from_nanos(100),
+                turn: None,
             },
             begin_ns,
             end_ns: begin_ns + STEP * STEPS,

@@ -164,6 +164,7 @@ fn explained_on(
             ranks: None,
             iterations: iterations as u64,
             threshold: Nanos::from_nanos(1_000),
+            turn: None,
         },
         begin_ns: 1_000_000,
         end_ns: made.end,

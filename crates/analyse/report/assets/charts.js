@@ -51,7 +51,14 @@ idlewave.charts = () => {
 
   if (byId("chart-steps")) {
     drawings.push(() => {
-      const runs = findings.lockstep.map((l, i) => ({ name: l.name, bins: l.histogram, color: palette(i + 1), step: l.step }));
+      // The turns of a way are one run.
+      const turns = (way, i) => {
+        const own = findings.lockstep.filter((l) => way.phases.includes(l.phase)), bins = new Map();
+        for (const [edge, n] of own.flatMap((l) => l.histogram)) bins.set(edge, (bins.get(edge) || 0) + n);
+        return { name: way.siblings || way.variant.replace("_", ""), bins: [...bins].sort((a, b) => a[0] - b[0]), color: palette(i + 1), step: way.step.value };
+      };
+      const run = (l, i) => ({ name: l.name, bins: l.histogram, color: palette(i + 1), step: l.step });
+      const runs = findings.ways ? findings.ways.ways.map(turns) : findings.lockstep.map(run);
       idlewave.histogram(byId("chart-steps"), runs, runs.map((r) => ({ at: r.step, color: r.color })), { x: "duration of a step", y: "steps" });
     });
   }

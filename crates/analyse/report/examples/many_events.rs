@@ -146,6 +146,7 @@ fn write(path: &Path, events: u64) -> Result<RunReader, RunError> {
             ranks: Some(RANKS),
             iterations: count,
             threshold: Nanos::from_nanos(1_000),
+            turn: None,
         },
         begin_ns: BEGIN,
         end_ns: end,

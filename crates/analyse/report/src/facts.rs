@@ -2,14 +2,18 @@
 //! losses of run and analysis.
 
 mod cpus;
+mod rates;
+mod ways;
 
 pub(crate) use cpus::*;
+pub(crate) use rates::*;
+pub(crate) use ways::*;
 
 use crate::number::plain;
 use idlewave_explain::catalog::LONG_CALLS;
 use idlewave_run::findings::{
     Advice, Curve, CurvePoint, Estimate, Findings, Gain, GainOf, LockstepFindings, Prediction,
-    RateLaw, SourceFinding, Topology, WhatIf,
+    SourceFinding, Topology, WhatIf,
 };
 use idlewave_run::{Manifest, RunState, SourceKind};
 use idlewave_units::show::{self, count, percent};
@@ -147,37 +151,6 @@ pub(crate) fn noise_beside_messages_sentence(findings: &Findings) -> Option<Stri
             runs.join(", ")
         )
     })
-}
-
-/// How the cost of a step grows with the rate of the noise.
-pub(crate) fn rate_law_sentence(law: &RateLaw) -> String {
-    let Some(exponent) = &law.exponent else {
-        let why = law.unknown.as_deref().unwrap_or("too few points");
-        return format!("how the cost grows with the rate of this noise cannot be said: {why}");
-    };
-    let [value, low, high] = [exponent.value, exponent.low, exponent.high].map(show::digits);
-    let law_holds = match law.square_root {
-        Some((from, to)) => format!(
-            "the square-root law holds from {} to {} strikes per rank and step",
-            show::digits(from),
-            show::digits(to)
-        ),
-        None => "it does not follow the square-root law".to_owned(),
-    };
-    let here = law.points.iter().find(|p| p.factor == 1.0);
-    let amplified = here.and_then(|p| {
-        let times = p.extra.value / p.taken.filter(|&ns| ns > 0.0)?;
-        Some(format!(
-            ", and at the measured {} costs {} what strikes take from a rank",
-            show::digits(p.strikes),
-            show::factor(times)
-        ))
-    });
-    format!(
-        "on a ring of {} ranks this noise costs its rate to the power {value} ({low} to {high}); {law_holds}{}",
-        grouped(law.ranks),
-        amplified.unwrap_or_default()
-    )
 }
 
 /// Why there is no prediction.

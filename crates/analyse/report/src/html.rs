@@ -36,6 +36,7 @@ mod stories;
 mod study;
 mod verdict;
 mod waits;
+mod ways;
 mod windows;
 mod windows_of_waits;
 
@@ -206,6 +207,9 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
         add("noise-is", "", opening::opening());
     }
     add("verdict", "Verdict", verdict::verdict(manifest, findings));
+    if let Some(found) = &findings.ways {
+        add("ways", ways::name(found), ways::section(found));
+    }
     if let Some(found) = &findings.nodes {
         add("nodes", "Nodes", nodes::section(found));
     }

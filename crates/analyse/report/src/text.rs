@@ -10,6 +10,7 @@ mod nodes;
 mod outcome;
 mod program;
 mod simulated;
+mod ways;
 
 use crate::facts;
 use crate::screen::{Screen, Style};

@@ -13,3 +13,4 @@ mod rate_law;
 mod simulation;
 mod summary;
 mod views;
+mod ways;

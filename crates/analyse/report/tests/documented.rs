@@ -7,13 +7,15 @@ use idlewave_explain::explain;
 use idlewave_report::testing::{Synthetic, SyntheticNodes, SyntheticProgram};
 use idlewave_run::findings::{
     Estimate, Findings, FixedTimeFindings, JitterCore, JitterCulprit, JitterFindings, JitterMap,
-    JitterOrder, JitterPattern, JitterPoint, JitterScale, JitterSlowest, NodesFindings, RateLaw,
-    RatePoint, ReservedGaps, Topology, WorkStretch,
+    JitterOrder, JitterPattern, JitterPoint, JitterScale, JitterSlowest, MeasuredRate,
+    MeasuredRates, NodesFindings, RateLaw, RatePoint, ReservedGaps, Topology, Way, Ways,
+    WorkStretch,
 };
 use idlewave_run::{
-    Alignment, AlignmentPoint, CgroupQuota, Conditions, Coupling, DetourLoop, Incomplete,
-    LengthBin, Manifest, Neighbour, NoiseSource, Phase, PhaseKind, Priority, Realtime, Reserve,
-    ReservedBy, Simulated, SimulatedDelay, SourceKind, Unavailable, WorkKernel,
+    Alignment, AlignmentPoint, CgroupQuota, Conditions, Coupling, DetourLoop, ExchangeVariant,
+    Incomplete, LengthBin, Manifest, Neighbour, NoiseSource, Phase, PhaseKind, Priority, Realtime,
+    Reserve, ReservedBy, Siblings, Simulated, SimulatedDelay, SourceKind, Turn, Unavailable,
+    WorkKernel,
 };
 use idlewave_units::{Bytes, Cpu, Nanos, NodeId, Pid, Rank};
 use serde_json::Value;
@@ -183,6 +185,10 @@ fn full(mut manifest: Manifest) -> Manifest {
         ranks: Some(2),
         iterations: 1,
         threshold: Nanos::ZERO,
+        turn: Some(Turn {
+            round: 1,
+            siblings: Some(Siblings::Busy),
+        }),
     }));
     manifest.phases.push(phase(PhaseKind::Recorded {
         library: Some("Open MPI v4.1.4".to_owned()),
@@ -293,6 +299,18 @@ fn full_findings(mut findings: Findings, program: &Findings, manifest: &Manifest
     findings.program.clone_from(&program.program);
     findings.jitter.push(jitter());
     findings.nodes = Some(nodes());
+    findings.ways = Some(Ways {
+        rounds: 12,
+        ways: vec![Way {
+            variant: ExchangeVariant::NonBlocking,
+            siblings: Some(Siblings::Busy),
+            phases: vec![0],
+            step: estimate(),
+            exchange: estimate(),
+            noise: estimate(),
+            longer: Some(estimate()),
+        }],
+    });
     let prediction = findings.prediction.as_mut().expect("a prediction");
     let extra = prediction.curves[0].points[0].slowdown.clone();
     prediction.by_rate = Some(RateLaw {
@@ -307,6 +325,18 @@ fn full_findings(mut findings: Findings, program: &Findings, manifest: &Manifest
         exponent: Some(extra),
         unknown: Some("few".to_owned()),
         square_root: Some((0.5, 1.0)),
+    });
+    findings.lockstep[0].by_rate = Some(MeasuredRates {
+        windows: 100,
+        steps: 16,
+        background: Some(1.5),
+        groups: vec![MeasuredRate {
+            strikes: 0.5,
+            length: Some(1.5),
+            extra: estimate(),
+        }],
+        exponent: Some(estimate()),
+        unknown: Some("few".to_owned()),
     });
     findings.lockstep[0].slowdown_not_known = Some("not known: 3 steps, too noisy".to_owned());
     findings.not_predicted = Some("too many events".to_owned());

@@ -94,6 +94,41 @@ fn ways_to_exchange_take_turns() {
 }
 
 #[test]
+fn ways_that_took_turns_are_kept_in_a_run_and_compared_by_explain() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("run");
+    let mut command = Command::new(IDLEWAVE);
+    command.args("measure exchange --wait blocking,nonblocking --duration 480ms".split(' '));
+    command.args(["--ranks", "2", "--no-trace", "--json", "-o"]);
+    let measured = json(&testing::output(command.arg(&path)));
+    let mut command = Command::new(IDLEWAVE);
+    let explained = testing::output(command.arg("explain").arg(&path).arg("--json"));
+    let findings = json(&explained);
+    // The same rounds, read again, give the same comparison.
+    let (ways, live) = (&findings["ways"], &measured["results"]["ways"]);
+    assert_eq!(ways["rounds"], 12);
+    for (kept, live) in [0, 1].map(|i| (&ways["ways"][i], &live["ways"][i])) {
+        for field in ["variant", "step", "exchange", "noise", "longer"] {
+            assert_eq!(kept[field], live[field], "{field}");
+        }
+        assert_eq!(kept["phases"].as_array().map(Vec::len), Some(12));
+    }
+    assert_eq!(findings["lockstep"].as_array().map(Vec::len), Some(24));
+    let names = findings["jitter"].as_array().expect("two ways").iter();
+    let names: Vec<_> = names.map(|jitter| jitter["name"].as_str()).collect();
+    let wanted = ["computation (blocking)", "computation (nonblocking)"];
+    assert_eq!(names, wanted.map(Some));
+    let mut command = Command::new(IDLEWAVE);
+    let text = testing::output(command.arg("explain").arg(&path));
+    let text = String::from_utf8(text.stdout).expect("text");
+    assert!(
+        text.contains("WAYS TO EXCHANGE, 2 ranks, in turn over 12 rounds"),
+        "{text}"
+    );
+    assert!(text.contains("step against blocking (95 %)"), "{text}");
+}
+
+#[test]
 fn a_series_over_threads_has_a_row_for_each_number_of_ranks() {
     let args = [
         "measure",

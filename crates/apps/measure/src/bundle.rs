@@ -8,7 +8,7 @@ use crate::{MeasureError, MeasureOptions, What};
 use idlewave_run::tables::{Detour, Detours, Region, RegionKind, Regions};
 use idlewave_run::{
     Coupling, Decomposition, Incomplete, Ledger, Manifest, NodeSheet, Phase, PhaseKind, RankSheet,
-    RunError, RunReader, RunState, RunWriter, SchemaVersion, TableWriter,
+    RunError, RunReader, RunState, RunWriter, SchemaVersion, TableWriter, Turn,
 };
 use idlewave_session::{KernelView, Lock, SessionError, Utc, failed};
 use idlewave_units::{Bytes, CpuSet, Nanos, NodeId, Rank};
@@ -28,11 +28,13 @@ pub struct Bundle {
 
 impl Bundle {
     /// Begins a bundle if the options request one. The kernel trace covers everything from here to
-    /// [`close`](Self::close), on the first node only: that of rank 0.
+    /// [`close`](Self::close), on the first node only: that of rank 0. It covers the CPUs of the
+    /// ranks, and those `beside` them.
     pub fn begin(
         options: &MeasureOptions,
         ranks: &Ranks,
         sheets: Sheets,
+        beside: &CpuSet,
     ) -> Result<Option<Self>, MeasureError> {
         let Some(path) = &options.output else {
             return Ok(None);
@@ -40,7 +42,7 @@ impl Bundle {
         let sheets = whole(sheets, ranks.nodes.names())?;
         let out = RunWriter::record(path, manifest(options, ranks, sheets))
             .map_err(SessionError::from)?;
-        Self::start(options, ranks, out)
+        Self::start(options, ranks, beside, out)
             .map(Some)
             .map_err(|error| match error {
                 MeasureError::Recording(error) => failed(path, error).into(),
@@ -52,6 +54,7 @@ impl Bundle {
     fn start(
         options: &MeasureOptions,
         ranks: &Ranks,
+        beside: &CpuSet,
         mut out: RunWriter,
     ) -> Result<Self, MeasureError> {
         let root = Path::new("/");
@@ -63,7 +66,7 @@ impl Bundle {
                 Some((rank, cpu, thread))
             })
         };
-        let cpus: CpuSet = here().map(|(_, cpu, _)| cpu).collect();
+        let cpus: CpuSet = here().map(|(_, cpu, _)| cpu).chain(beside.iter()).collect();
         let mut view = match options.trace {
             true => KernelView::start(root, out.path(), &cpus, false)?,
             false => KernelView::off("idlewave measure"),
@@ -98,8 +101,13 @@ impl Bundle {
         })
     }
 
-    /// Adds a lockstep run of the first ranks.
-    pub fn add(&mut self, plan: &RankPlan, records: &[RankRecord]) -> Result<(), MeasureError> {
+    /// Adds a lockstep run of the first ranks; `turn` is its place among ways that take turns.
+    pub fn add(
+        &mut self,
+        plan: &RankPlan,
+        records: &[RankRecord],
+        turn: Option<Turn>,
+    ) -> Result<(), MeasureError> {
         let pattern = &plan.pattern;
         let ranks = records.len() as u32;
         let phase = self.out.manifest.phases.len() as u32;
@@ -123,6 +131,7 @@ impl Bundle {
                 ranks: Some(ranks),
                 iterations: iterations as u64,
                 threshold: THRESHOLD,
+                turn,
             },
             begin_ns,
             end_ns: end_ns.copied().unwrap_or(0).max(begin_ns),

@@ -5,12 +5,13 @@ use crate::clocks::Clocks;
 use crate::node_watch::NodeWatch;
 use crate::rank_run::{RankPlan, RankRecord, run};
 use crate::ranks::Ranks;
-use crate::series::{SeriesFindings, efficiency, findings};
-use crate::ways::{ROUNDS, Ways};
 use crate::{MeasureError, MeasureOptions, Scaling, What, gather};
 use idlewave_clock::Calibration;
+use idlewave_explain::series::{SeriesFindings, efficiency, findings};
+use idlewave_explain::ways;
 use idlewave_fabric::Fabric;
-use idlewave_run::{Coupling, Decomposition, ExchangeVariant};
+use idlewave_run::findings::Ways;
+use idlewave_run::{Coupling, Decomposition, ExchangeVariant, Siblings, Turn as Place};
 use idlewave_session::{Progress, SessionError, Stop};
 use idlewave_units::Nanos;
 use idlewave_units::counted;
@@ -20,6 +21,9 @@ use serde::Serialize;
 
 /// The most iterations that all ranks record together: 100 MB on rank 0.
 const MOST_RECORDS: u64 = 4 << 20;
+
+/// How often each of several ways is measured.
+pub(crate) const ROUNDS: u32 = 12;
 
 /// Results of lockstep runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -60,6 +64,16 @@ pub(crate) struct Turn {
     /// Counted from 0.
     pub round: usize,
     duration: Nanos,
+}
+
+impl Turn {
+    /// Its place, as the bundle keeps it.
+    pub fn place(&self, siblings: Option<Siblings>) -> Place {
+        Place {
+            round: self.round as u32,
+            siblings,
+        }
+    }
 }
 
 impl Request {
@@ -217,7 +231,7 @@ pub fn measure<F: Fabric>(
     let (watch, sheets) = NodeWatch::begin(fabric, options, ranks, &calibration)?;
     // Only rank 0 can fail here; the others end cleanly with it.
     let bundle = match leads {
-        true => Bundle::begin(options, ranks, sheets),
+        true => Bundle::begin(options, ranks, sheets, &Default::default()),
         false => Ok(None),
     };
     if !gather::agree(fabric, bundle.is_ok())? {
@@ -225,10 +239,10 @@ pub fn measure<F: Fabric>(
     }
     let mut bundle = bundle?;
     let mut series: Vec<SeriesFindings> = Vec::new();
-    let ways = request.variants.len();
+    let number_of_ways = request.variants.len();
     let mut rounds: Vec<Vec<Option<SeriesFindings>>> = Vec::new();
     let mut failure: Option<MeasureError> = None;
-    for turn in turns(ways, &numbers, options.duration) {
+    for turn in turns(number_of_ways, &numbers, options.duration) {
         let number = turn.ranks;
         let go_on = failure.is_none() && (series.is_empty() || !stop.is_requested());
         if !gather::agree(fabric, go_on)? {
@@ -251,19 +265,21 @@ pub fn measure<F: Fabric>(
         };
         let error = clocks.error_of(&ranks.nodes, number);
         let pattern = &plan.pattern;
-        if let Some(mut found) = findings(&records, pattern.coupling, &pattern.sides, error) {
+        let times: Vec<_> = records.iter().map(RankRecord::times).collect();
+        if let Some(mut found) = findings(&times, pattern.coupling, &pattern.sides, error) {
             if let Some(scaling) = options.scaling {
                 let first = series.first().unwrap_or(&found);
                 let divided = scaling == Scaling::Strong;
                 found.efficiency = Some(efficiency(first, &found, divided));
             }
-            rounds.resize(turn.round + 1, vec![None; ways]);
+            rounds.resize(turn.round + 1, vec![None; number_of_ways]);
             rounds[turn.round][turn.way] = Some(found.clone());
             series.push(found);
         }
         if let Some(bundle) = &mut bundle {
             bundle.align(&clocks);
-            failure = bundle.add(&plan, &records).err();
+            let place = (number_of_ways > 1).then(|| turn.place(None));
+            failure = bundle.add(&plan, &records, place).err();
         }
     }
     let ends = NodeWatch::finish(fabric, watch, options, ranks, &calibration)?;
@@ -280,8 +296,11 @@ pub fn measure<F: Fabric>(
         .into()),
         None => Ok(Some(LockstepOutcome {
             coupling: request.coupling,
-            ways: (ways > 1)
-                .then(|| Ways::of(&request.variants, &rounds))
+            ways: (number_of_ways > 1)
+                .then(|| {
+                    let of: Vec<_> = request.variants.iter().map(|&v| (v, None)).collect();
+                    ways(&of, &rounds)
+                })
                 .flatten(),
             variants: request.variants,
             bytes: request.bytes as u64,

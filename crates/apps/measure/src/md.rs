@@ -161,7 +161,7 @@ pub fn measure<F: Fabric>(
     let mut clocks = Clocks::begin(fabric, &ranks.nodes)?;
     let (watch, sheets) = NodeWatch::begin(fabric, options, ranks, &calibration)?;
     let bundle = match leads {
-        true => Bundle::begin(options, ranks, sheets),
+        true => Bundle::begin(options, ranks, sheets, &Default::default()),
         false => Ok(None),
     };
     if !gather::agree(fabric, bundle.is_ok())? {

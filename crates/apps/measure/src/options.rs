@@ -314,10 +314,6 @@ impl MeasureOptions {
             let next = "measure one number of ranks at a time";
             return refused("ways are compared on one number of ranks", next);
         }
-        if self.output.is_some() {
-            let next = "measure each way with a -o of its own, or omit -o";
-            return refused("a run has one way", next);
-        }
         Ok(())
     }
 
@@ -439,11 +435,6 @@ mod tests {
             twice.contains("--wait blocking,nonblocking,blocking"),
             "{twice}"
         );
-        let kept = refused(|o| {
-            o.what = ways(2);
-            o.output = Some("x".into());
-        });
-        assert!(kept.contains("one way"), "{kept}");
         let scaled = refused(|o| {
             o.what = ways(2);
             o.scaling = Some(Scaling::Weak);

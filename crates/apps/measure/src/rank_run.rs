@@ -3,6 +3,7 @@
 
 use crate::MeasureError;
 use idlewave_clock::{Calibration, with_source};
+use idlewave_explain::series::RankTimes;
 use idlewave_fabric::Fabric;
 use idlewave_session::align::Correction;
 use idlewave_units::Nanos;
@@ -48,6 +49,14 @@ impl RankRecord {
     /// The number of iterations.
     pub fn iterations(&self) -> usize {
         self.arrivals.len()
+    }
+
+    /// Its times.
+    pub fn times(&self) -> RankTimes<'_> {
+        RankTimes {
+            begins: &self.begins,
+            arrivals: &self.arrivals,
+        }
     }
 
     /// Converts the times to the first node's clock.

@@ -3,10 +3,10 @@
 use crate::load::busy_nodes;
 use crate::outcome::{Outcome, Results};
 use crate::render_numbers::{or_dash, with_interval};
-use crate::ways::{Verdict, Way, Ways};
 use crate::{LockstepOutcome, PingPongFindings, Scaling, SeriesFindings};
+use idlewave_explain::{way_change, way_sentence};
 use idlewave_run::Coupling;
-use idlewave_run::findings::WarmUp;
+use idlewave_run::findings::{WarmUp, Ways};
 use idlewave_units::foreign::column;
 use idlewave_units::show::{self, percent, time};
 use idlewave_units::{BytesPerSecond, Nanos, counted};
@@ -173,13 +173,7 @@ fn compared(out: &mut String, found: &Ways) -> std::fmt::Result {
         "way", "step", "exchange", "noise"
     )?;
     for way in &found.ways {
-        let against = way.longer.as_ref().map_or_else(
-            || "-".to_owned(),
-            |e| {
-                let [value, low, high] = [e.value, e.low, e.high].map(show::change);
-                format!("{value} ({low} .. {high})")
-            },
-        );
+        let against = way_change(way);
         writeln!(
             out,
             "{:<12} {:>9} {:>9} {:>9}  {against}",
@@ -191,7 +185,9 @@ fn compared(out: &mut String, found: &Ways) -> std::fmt::Result {
     }
     writeln!(out)?;
     for way in others {
-        writeln!(out, "{}", advice(first, way))?;
+        if let Some(said) = way_sentence(first, way) {
+            writeln!(out, "{said}")?;
+        }
     }
     writeln!(
         out,
@@ -199,25 +195,6 @@ fn compared(out: &mut String, found: &Ways) -> std::fmt::Result {
          noise: mean step less the undisturbed computation and exchange.",
         counted(found.rounds, "round")
     )
-}
-
-/// Which of two ways to use.
-fn advice(first: &Way, other: &Way) -> String {
-    let (name, base) = (other.variant.name(), first.variant.name());
-    let Some(longer) = &other.longer else {
-        return String::new();
-    };
-    let by = percent(longer.value.abs());
-    match Verdict::of(longer) {
-        Verdict::Shorter => format!("Use {name}: a step is {by} shorter than with {base}."),
-        Verdict::Longer => format!("Use {base}: a step is {by} longer with {name}."),
-        Verdict::NoDifference => {
-            format!("{name}: no significant difference from {base} on this machine.")
-        }
-        Verdict::NotKnown => {
-            format!("{name} and {base}: too few rounds to say; measure without interrupting.")
-        }
-    }
 }
 
 /// How far the exchange between nodes can be trusted.
@@ -310,7 +287,7 @@ fn ping_pong(out: &mut String, found: &PingPongFindings) -> std::fmt::Result {
 mod tests {
     use super::*;
     use crate::rank_run::RankRecord;
-    use crate::series::findings;
+    use idlewave_explain::series::findings;
 
     #[test]
     fn an_exchange_between_nodes_says_how_far_it_can_be_trusted() {
@@ -321,7 +298,9 @@ mod tests {
                 ..RankRecord::default()
             };
             let error = Nanos::from_nanos(clock_error);
-            findings(&[record(0), record(0)], Coupling::Barrier, &[], error).expect("iterations")
+            let records = [record(0), record(0)];
+            let times = records.each_ref().map(RankRecord::times);
+            findings(&times, Coupling::Barrier, &[], error).expect("iterations")
         };
         let said = |series: &[SeriesFindings]| {
             let mut out = String::new();

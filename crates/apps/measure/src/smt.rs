@@ -4,30 +4,34 @@
 mod plan;
 mod render;
 
+use crate::bundle::Bundle;
+use crate::clocks::Clocks;
 use crate::load::LoadMeter;
-use crate::lockstep::{Request, Turn, plan, turns, work_steps};
+use crate::lockstep::{ROUNDS, Request, Turn, plan, turns, work_steps};
+use crate::node_watch::NodeWatch;
 use crate::place::{allowed_of, bound};
-use crate::rank_run::{RankRecord, run};
-use crate::series::warm_up_of;
+use crate::rank_run::{RankPlan, RankRecord, run};
+use crate::ranks::Ranks;
 use crate::threads::{MOST_THREADS, on_threads};
-use crate::ways::ROUNDS;
 use crate::{MeasureError, MeasureOptions, NodeLoad, gather};
 use idlewave_capture::host::read_host;
 use idlewave_clock::{Calibration, Counter};
 use idlewave_explain::compare::{Comparison, compare_steps};
-use idlewave_explain::{StepSeries, jitter_of};
+use idlewave_explain::series::{SeriesFindings, findings};
+use idlewave_explain::{StepSeries, jitter_of, ways};
 use idlewave_fabric::{Endpoint, Fabric, PointToPoint, Waiting};
 use idlewave_mpi::Launch;
-use idlewave_run::Neighbour;
-use idlewave_run::findings::JitterFindings;
+pub use idlewave_run::Siblings;
+use idlewave_run::findings::{JitterFindings, Ways};
+use idlewave_run::{Coupling, ExchangeVariant, Neighbour};
 use idlewave_session::{Progress, SessionError, Stop, check_machine};
 use idlewave_units::Nanos;
 use idlewave_workloads::Neighbours;
 use plan::why_none;
-pub use plan::{Core, Layout, Siblings};
+pub use plan::{Core, Layout};
 pub use render::render_smt;
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Results with the siblings in different states.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,10 +46,14 @@ pub struct SmtOutcome {
     pub rounds: u64,
     /// One per state.
     pub states: Vec<SmtState>,
+    /// The steps of each state against the first, round by round.
+    pub ways: Option<Ways>,
     /// How busy other processes kept the node.
     pub machine: Vec<NodeLoad>,
     /// Whether it was interrupted.
     pub interrupted: bool,
+    /// The bundle, if one was requested.
+    pub bundle: Option<PathBuf>,
 }
 
 /// Results with the siblings in one state.
@@ -112,24 +120,68 @@ fn on_cores(
         rank(fabric, (options, &request), &layout, stop, progress)
     };
     let found = on_threads(size as u32, Waiting::Spin, progress, all)?;
-    let (node, machine, rounds, series) = found.ok_or(MeasureError::Panicked)?;
-    if rounds == 0 {
+    let (node, machine, rounds) = found.ok_or(MeasureError::Panicked)?;
+    if rounds.count == 0 {
         let kept = "nothing was measured".to_owned();
         return Err(SessionError::Interrupted { kept }.into());
     }
     Ok(SmtOutcome {
         node,
         work: options.work,
-        rounds,
-        states: states(&series),
+        rounds: rounds.count,
+        states: states(&rounds.series),
+        ways: ways(&OF, &rounds.findings),
         machine,
         interrupted: stop.is_requested(),
+        bundle: options.output.clone(),
         layout,
     })
 }
 
-/// Host name, its load, complete rounds, and the computations in every state.
-type Measured = (String, Vec<NodeLoad>, u64, Vec<StepSeries>);
+/// What distinguishes the states.
+const OF: [(ExchangeVariant, Option<Siblings>); 3] = [
+    (ExchangeVariant::NonBlocking, Some(Siblings::Idle)),
+    (ExchangeVariant::NonBlocking, Some(Siblings::Free)),
+    (ExchangeVariant::NonBlocking, Some(Siblings::Busy)),
+];
+
+/// The complete rounds, on rank 0.
+struct Rounds {
+    count: u64,
+    /// The computations in every state.
+    series: Vec<StepSeries>,
+    /// By round and state.
+    findings: Vec<Vec<Option<SeriesFindings>>>,
+}
+
+impl Rounds {
+    fn new(ranks: u32) -> Self {
+        let empty = |_| StepSeries::empty(0, "computation".to_owned(), ranks as usize);
+        Self {
+            count: 0,
+            series: Siblings::ALL.map(empty).to_vec(),
+            findings: Vec::new(),
+        }
+    }
+
+    /// Adds a complete round: of each state the plan and the records.
+    fn add(&mut self, round: &[Option<(RankPlan, Vec<RankRecord>)>]) {
+        self.count += 1;
+        let mut found = Vec::new();
+        for (series, turn) in self.series.iter_mut().zip(round) {
+            found.push(turn.as_ref().and_then(|(plan, records)| {
+                let times: Vec<_> = records.iter().map(RankRecord::times).collect();
+                series.add_turn(&times);
+                let sides = &plan.pattern.sides;
+                findings(&times, Coupling::Neighbours, sides, Nanos::ZERO)
+            }));
+        }
+        self.findings.push(found);
+    }
+}
+
+/// Host name, its load, and the rounds.
+type Measured = (String, Vec<NodeLoad>, Rounds);
 
 /// The work of every rank.
 fn rank(
@@ -141,29 +193,38 @@ fn rank(
 ) -> Result<Option<Measured>, MeasureError> {
     let core = &layout.cores[fabric.rank().index()];
     let size = fabric.size();
+    let leads = fabric.rank().get() == 0;
     let mut calibration = Calibration::begin(Counter::choose(Path::new("/")));
-    let nodes = fabric.nodes()?;
-    let load = LoadMeter::begin(fabric, &nodes)?;
+    let ranks = Ranks::gather(fabric, core.cpu, "threads of one process")?;
+    let load = LoadMeter::begin(fabric, &ranks.nodes)?;
     progress.part("measuring the speed of the CPUs");
     let steps = bound(&core.of_rank(Siblings::Idle), || {
         work_steps(fabric, &calibration, options.work)
     })?;
+    let mut clocks = Clocks::begin(fabric, &ranks.nodes)?;
+    let (watch, sheets) = NodeWatch::begin(fabric, options, &ranks, &calibration)?;
+    let bundle = match leads {
+        true => Bundle::begin(options, &ranks, sheets, &layout.cpus()),
+        false => Ok(None),
+    };
+    if !gather::agree(fabric, bundle.is_ok())? {
+        return bundle.map(|_| None);
+    }
+    let mut bundle = bundle?;
+    let mut failure: Option<MeasureError> = None;
     let turns = turns(Siblings::ALL.len(), &[size], options.duration);
-    let mut series = Siblings::ALL.map(|_| empty(size as usize)).to_vec();
-    let mut rounds = 0;
+    let mut rounds = Rounds::new(size);
     for round in turns.chunks(Siblings::ALL.len()) {
-        let mut of_round = Siblings::ALL.map(|_| Vec::new());
+        let mut of_round = Siblings::ALL.map(|_| None);
         for turn in round {
             let state = Siblings::ALL[turn.way];
             progress.part(&turn_name(state, turn));
             let mut plan = plan(options, request.pattern(size, 0), steps, turn);
             plan.max_iterations /= turns.len() as u64;
             let own = bound(&core.of_rank(state), || {
-                let leads = fabric.rank().get() == 0;
-                let busy = if leads {
-                    layout.busy(state)
-                } else {
-                    Vec::new()
+                let busy = match leads {
+                    true => layout.busy(state),
+                    false => Vec::new(),
                 };
                 let load = Neighbours::start(&[Neighbour::Cpu], &busy, None, Path::new("/"))?;
                 // The others wait until the load is there.
@@ -174,52 +235,49 @@ fn rank(
             })?;
             if let Some(all) = gather::to_root(fabric, &own.to_words(), size)? {
                 let records = all.iter().map(|words| RankRecord::of_words(words));
-                of_round[turn.way] = records.collect();
+                of_round[turn.way] = Some((plan, records.collect()));
             }
         }
-        // A round that was cut short does not count.
-        if !gather::agree(fabric, !stop.is_requested())? {
+        // A round that was cut short does not count, and the bundle must have room for the others.
+        if let (Some(bundle), false) = (&mut bundle, stop.is_requested()) {
+            failure = keep(bundle, round, &of_round).err();
+        }
+        if !gather::agree(fabric, failure.is_none() && !stop.is_requested())? {
             break;
         }
-        rounds += 1;
-        for (series, records) in series.iter_mut().zip(&of_round) {
-            add(series, records);
-        }
+        rounds.add(&of_round);
+    }
+    let ends = NodeWatch::finish(fabric, watch, options, &ranks, &calibration)?;
+    if let Some(bundle) = bundle {
+        let closed = bundle.close(ends, &mut clocks, stop.signal(), failure.as_ref());
+        failure = failure.or(closed.err());
     }
     let machine = load.finish(fabric)?;
-    let node = nodes.names().first().cloned().unwrap_or_default();
-    let leads = fabric.rank().get() == 0;
-    Ok(leads.then_some((node, machine, rounds, series)))
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    let node = ranks.nodes.names().first().cloned().unwrap_or_default();
+    Ok(leads.then_some((node, machine, rounds)))
+}
+
+/// Adds a round to the bundle, in order of time.
+fn keep(
+    bundle: &mut Bundle,
+    round: &[Turn],
+    found: &[Option<(RankPlan, Vec<RankRecord>)>],
+) -> Result<(), MeasureError> {
+    for turn in round {
+        if let Some((plan, records)) = &found[turn.way] {
+            let place = turn.place(Some(Siblings::ALL[turn.way]));
+            bundle.add(plan, records, Some(place))?;
+        }
+    }
+    Ok(())
 }
 
 fn turn_name(state: Siblings, turn: &Turn) -> String {
     let (name, round) = (state.name(), turn.round + 1);
     format!("siblings {name}, round {round} of {ROUNDS}")
-}
-
-/// Without any step.
-fn empty(ranks: usize) -> StepSeries {
-    StepSeries {
-        phase: 0,
-        name: "computation".to_owned(),
-        ranks,
-        durations: Vec::new(),
-        begins: Vec::new(),
-    }
-}
-
-/// Adds the computations of a turn, without its warm-up.
-fn add(series: &mut StepSeries, records: &[RankRecord]) {
-    let steps = records.iter().map(RankRecord::iterations).min();
-    let (_, skipped) = warm_up_of(records);
-    for step in skipped..steps.unwrap_or(0) {
-        for record in records {
-            let begin = record.begins[step];
-            series.begins.push(begin);
-            let duration = record.arrivals[step].saturating_sub(begin);
-            series.durations.push(duration);
-        }
-    }
 }
 
 /// Findings on every state, and each against the first.
@@ -299,6 +357,47 @@ mod tests {
     }
 
     #[test]
+    fn the_bundle_holds_every_turn_and_gives_the_same_comparison_again() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut options = options();
+        options.output = Some(directory.path().join("run"));
+        options.trace = false;
+        let live = on_cores(&options, made_up(), &Stop::default(), &Quiet).expect("a result");
+        assert_eq!(live.bundle, options.output);
+        let path = options.output.expect("a bundle");
+        let run = idlewave_run::RunReader::open(&path).expect("a bundle");
+        let states = run.manifest().phases.iter().map(|p| match &p.kind {
+            idlewave_run::PhaseKind::Lockstep { turn, .. } => {
+                turn.and_then(|t| Some((t.round, t.siblings?.name())))
+            }
+            _ => None,
+        });
+        let states: Vec<_> = states.collect();
+        // Forwards, then backwards.
+        let first = ["idle", "free", "busy"].map(|name| Some((0, name)));
+        let second = ["busy", "free", "idle"].map(|name| Some((1, name)));
+        assert_eq!(states[..6], [first, second].concat());
+        assert_eq!(states.len(), 36);
+        let never = std::sync::atomic::AtomicBool::new(false);
+        let found = idlewave_explain::explain(&run, &never).expect("an explanation");
+        let mut again = found.findings.ways.expect("ways");
+        for way in &mut again.ways {
+            assert_eq!(way.phases.len(), 12);
+            way.phases.clear();
+        }
+        assert_eq!(Some(&again), live.ways.as_ref());
+        let jitter = &found.findings.jitter;
+        let names: Vec<_> = jitter.iter().map(|j| j.name.as_str()).collect();
+        let of = |name| format!("computation (siblings {name})");
+        assert_eq!(names, ["idle", "free", "busy"].map(of));
+        for (kept, live) in jitter.iter().zip(&live.states) {
+            let live = live.jitter.as_ref().expect("steps");
+            assert_eq!((kept.steps, kept.median), (live.steps, live.median));
+            assert_eq!(kept.slowest.duration, live.slowest.duration);
+        }
+    }
+
+    #[test]
     fn an_interrupted_first_round_has_no_result() {
         let stop = Stop::default();
         stop.flag.store(true, Ordering::Relaxed);
@@ -313,7 +412,7 @@ mod tests {
     fn a_state_with_longer_computations_is_found() {
         // Two ranks, 400 steps of 1000 to 1012 ns; with busy siblings 200 ns more.
         let series = [0, 0, 200].map(|more| {
-            let mut series = empty(2);
+            let mut series = StepSeries::empty(0, String::new(), 2);
             let record = |rank: u64| RankRecord {
                 begins: (0..=400).map(|k| k * 2_000).collect(),
                 arrivals: (0..400)
@@ -321,7 +420,8 @@ mod tests {
                     .collect(),
                 ..RankRecord::default()
             };
-            add(&mut series, &[record(0), record(1)]);
+            let records = [record(0), record(1)];
+            series.add_turn(&records.each_ref().map(RankRecord::times));
             series
         });
         assert_eq!(series[0].durations[..4], [1_000, 1_005, 1_007, 1_012]);

@@ -225,7 +225,11 @@ fn prediction(
     let worst = findings.sources.iter();
     let worst = worst.filter(|s| is_removable(s.kind)).filter(of_model);
     let likes = LikeLockstep::all(run.manifest(), findings);
-    let measured = likes.iter().filter_map(|like| {
+    // Of ways that took turns, one turn of each way is enough.
+    let once = likes
+        .iter()
+        .filter(|like| !run.manifest().is_later_turn(like.phase));
+    let measured = once.filter_map(|like| {
         let found = findings.lockstep.iter().find(|l| l.phase == like.phase)?;
         Some(MeasuredRun {
             name: like.name.clone(),

@@ -14,6 +14,7 @@ mod jitter;
 mod load_sweep;
 mod nodes;
 mod program;
+mod ways;
 
 // Results of estimators are stored as they are: these types are part of the schema.
 pub use fixed_time::*;
@@ -24,6 +25,7 @@ pub use jitter::*;
 pub use load_sweep::*;
 pub use nodes::*;
 pub use program::*;
+pub use ways::*;
 
 /// Everything found in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +49,9 @@ pub struct Findings {
     /// The same with more and more CPUs busy; `None` if that was not measured.
     #[serde(default)]
     pub load_sweep: Option<LoadSweep>,
+    /// Ways that took turns, compared; `None` if none did.
+    #[serde(default)]
+    pub ways: Option<Ways>,
     /// The lockstep runs.
     pub lockstep: Vec<LockstepFindings>,
     /// The table of sources, most time lost by all ranks first; `Unexplained` is always in it.
@@ -298,6 +303,41 @@ pub struct LockstepFindings {
     pub last_run_length: f64,
     /// Histogram of step times on log bins: lower edge in ns, count.
     pub histogram: Vec<(u64, u64)>,
+    /// What a step costs where noise struck more rarely or more often; `None` without a strike, and
+    /// in findings older than this field.
+    #[serde(default)]
+    pub by_rate: Option<MeasuredRates>,
+}
+
+/// What a step costs beyond one that nothing strikes, against the rate of the noise in the same
+/// stretch of the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MeasuredRates {
+    /// Windows of successive steps.
+    pub windows: u64,
+    /// Steps of a window.
+    pub steps: u64,
+    /// Mean excess of a step that no rank was struck in, nanoseconds: it is subtracted from all;
+    /// `None`, and nothing is subtracted, if there are too few such steps.
+    pub background: Option<f64>,
+    /// Windows of similar rates, in rising order of the rate.
+    pub groups: Vec<MeasuredRate>,
+    /// Exponent of the cost as a power of the rate, over all windows; `None` if their rates differ
+    /// too little, or if there are too few.
+    pub exponent: Option<Estimate>,
+    /// Why there is no exponent.
+    pub unknown: Option<String>,
+}
+
+/// Windows of similar rates, and what their steps cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MeasuredRate {
+    /// Strikes per rank in the time of an undisturbed computation.
+    pub strikes: f64,
+    /// Mean length of these strikes, nanoseconds; `None` without any.
+    pub length: Option<f64>,
+    /// Mean step beyond one that nothing strikes, nanoseconds, over the windows.
+    pub extra: Estimate,
 }
 
 /// One source of delay.

@@ -28,6 +28,7 @@ pub mod tables;
 #[doc(hidden)]
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod turn;
 mod work;
 
 pub use batches::for_each_batch;
@@ -50,4 +51,5 @@ pub use profile::{LengthBin, NoiseProfile, NoiseSource};
 pub use simulated::{Simulated, SimulatedDelay};
 pub use table_io::{TableReader, TableWriter};
 pub use tables::{SourceKind, Table};
+pub use turn::{Siblings, Turn};
 pub use work::WorkKernel;

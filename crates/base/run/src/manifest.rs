@@ -2,7 +2,7 @@
 
 use crate::{
     Conditions, Contamination, Coupling, ExchangeVariant, HostSheet, Ledger, Neighbourhood,
-    Simulated, WorkKernel, busy_nodes,
+    Simulated, Turn, WorkKernel, busy_nodes,
 };
 use idlewave_units::{Bytes, Cpu, Nanos, NodeId, Pid, Rank};
 use serde::{Deserialize, Serialize};
@@ -89,6 +89,15 @@ impl Manifest {
         let mut nodes = self.phases.iter().filter_map(|p| p.kind.measured_node());
         let first = nodes.next();
         nodes.any(|node| Some(node) != first)
+    }
+
+    /// Whether phase number `phase` repeats, in a later round, a way that took turns with others.
+    pub fn is_later_turn(&self, phase: u32) -> bool {
+        let phase = self.phases.get(phase as usize);
+        phase.is_some_and(|p| match &p.kind {
+            PhaseKind::Lockstep { turn, .. } => turn.is_some_and(|t| t.round > 0),
+            _ => false,
+        })
     }
 
     /// A sentence for every node that other programs kept busy; see [`busy_nodes`].
@@ -302,6 +311,9 @@ pub enum PhaseKind {
         iterations: u64,
         /// Gaps longer than this inside computation or wait are recorded as detours.
         threshold: Nanos,
+        /// Its place among ways that took turns; `None` if it is not one of these.
+        #[serde(default)]
+        turn: Option<Turn>,
     },
     /// Molecular dynamics of a Lennard-Jones fluid; table `regions`.
     MolecularDynamics {

@@ -74,6 +74,7 @@ pub fn quiet_lockstep() -> LockstepFindings {
         lateness: Nanos::ZERO,
         small_variation_ns: 0,
         slow_messages: Some(Nanos::ZERO),
+        by_rate: None,
         late_from: Nanos::from_nanos(1_000),
         last_counts: vec![5, 5],
         slow_ranks: Vec::new(),

@@ -18,6 +18,7 @@ pub mod hypotheses;
 pub mod levels;
 pub mod line;
 pub mod maximum;
+pub mod mean_power;
 pub mod order;
 pub mod pareto;
 pub mod peers;

@@ -212,6 +212,7 @@ mod tests {
                 ranks: None,
                 iterations: ITERATIONS,
                 threshold: Nanos::from_micros(1),
+                turn: None,
             },
             begin_ns: 0,
             end_ns: u64::MAX,

@@ -187,6 +187,7 @@ fn lockstep_rows(kept: &Kept, params: &lockstep::Params, calibration: &Calibrati
         ranks: None,
         iterations: 0,
         threshold: params.threshold,
+        turn: None,
     };
     kept.rows(&kind, calibration)
 }

@@ -197,6 +197,7 @@ mod tests {
                 ranks: None,
                 iterations: 10,
                 threshold: nanos(1_000),
+                turn: None,
             },
             begin_ns: 0,
             end_ns: 1,

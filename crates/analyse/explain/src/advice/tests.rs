@@ -43,6 +43,7 @@ fn findings(sources: Vec<SourceFinding>) -> Findings {
         cpus: Vec::new(),
         nodes: None,
         load_sweep: None,
+        ways: None,
         lockstep: Vec::new(),
         sources,
         latest: Vec::new(),

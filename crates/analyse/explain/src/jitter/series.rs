@@ -1,6 +1,7 @@
 //! Computations that all ranks repeat, as recorded in a run.
 
 use crate::ExplainError;
+use crate::turns;
 use crate::watched::taking_part;
 use idlewave_run::tables::{Marks, RegionKind, Regions};
 use idlewave_run::{PhaseKind, RunReader};
@@ -76,6 +77,8 @@ impl Lists {
 fn wanted(kind: &PhaseKind) -> Option<(RegionKind, String)> {
     match kind {
         PhaseKind::MolecularDynamics { .. } => Some((RegionKind::Force, "forces".to_owned())),
+        // The turns of a way are one series.
+        PhaseKind::Lockstep { turn: Some(_), .. } => None,
         PhaseKind::Lockstep { coupling, .. } => Some((
             RegionKind::Compute,
             format!("computation ({})", coupling.name()),
@@ -87,7 +90,8 @@ fn wanted(kind: &PhaseKind) -> Option<(RegionKind, String)> {
     }
 }
 
-/// Calls `each` with every series of a run, in order of phases. One phase is in memory at a time.
+/// Calls `each` with every series of a run, in order of phases; ways that took turns come next. One
+/// phase, or way, is in memory at a time.
 pub fn for_each(run: &RunReader, mut each: impl FnMut(StepSeries)) -> Result<(), ExplainError> {
     let manifest = run.manifest();
     for (number, phase) in manifest.phases.iter().enumerate() {
@@ -104,6 +108,7 @@ pub fn for_each(run: &RunReader, mut each: impl FnMut(StepSeries)) -> Result<(),
                 .for_each(&mut each);
         }
     }
+    turns::for_each_way(run, &mut each)?;
     let recorded = manifest
         .phases
         .iter()

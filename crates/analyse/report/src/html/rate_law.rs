@@ -2,8 +2,10 @@
 //! here from the findings; it needs no script.
 
 use super::markup::{caption, escape};
-use crate::facts::rate_law_sentence;
-use idlewave_run::findings::{Findings, RateLaw};
+use crate::facts::{
+    EXCHANGE, amplified_sentence, measured_rates, measured_rates_sentence, rate_law_sentence,
+};
+use idlewave_run::findings::{Findings, MeasuredRate, RateLaw};
 use idlewave_units::named;
 use idlewave_units::show::{self, count};
 
@@ -13,8 +15,6 @@ const LEFT: f64 = 72.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 44.0;
-/// Name of the lockstep run whose ranks wait for their neighbours.
-const EXCHANGE: &str = "neighbour exchange";
 
 /// A logarithmic scale.
 struct Scale {
@@ -76,28 +76,52 @@ pub(super) fn figure(findings: &Findings, law: &RateLaw) -> String {
         Some(_) => " Dashes: the square-root law.",
         None => "",
     };
+    let groups = measured_rates(findings).map_or(&[][..], |(_, found)| &found.groups[..]);
+    let sentences: Vec<String> = std::iter::once(rate_law_sentence(law))
+        .chain(amplified_sentence(law))
+        .chain(measured_rates_sentence(findings))
+        .map(|text| format!("{text}."))
+        .collect();
+    let squares = match groups.is_empty() {
+        true => "",
+        false => {
+            " Squares: measured here, in stretches of the run with more strikes and with fewer. With few ranks soon all pay for \
+             every strike, and the cost rises in proportion to the rate. Stretches with more strikes may have longer ones: the \
+             measured power allows for their mean length, the squares do not."
+        }
+    };
     format!(
         "<div class=\"figure\"><h3>By the rate of the noise, {} ranks in a ring</h3>{}{}{}</div>\n",
         count(law.ranks),
-        drawing(law, here.as_ref()),
-        caption(&escape(&format!("{}.", rate_law_sentence(law)))),
+        drawing(law, here.as_ref(), groups),
+        caption(&escape(&sentences.join(" "))),
         caption(&format!(
             "The same noise, striking more rarely or more often; the ring marks the measured rate.{dashes} Dots: \
-             what strikes take from one rank; the distance above them is what waiting for others adds.{absorbed}{beside}"
+             what strikes take from one rank; the distance above them is what waiting for others adds.{absorbed}{beside}{squares}"
         ))
     )
 }
 
-fn drawing(law: &RateLaw, here: Option<&Measured>) -> String {
+fn drawing(law: &RateLaw, here: Option<&Measured>, groups: &[MeasuredRate]) -> String {
+    let groups = || {
+        groups
+            .iter()
+            .filter(|g| g.extra.value > 0.0 && g.strikes > 0.0)
+    };
     let shown = || law.points.iter().filter(|p| p.extra.value > 0.0);
     let costs = shown().flat_map(|p| [p.extra.value, p.extra.high].into_iter().chain(p.taken));
     let costs = costs.chain(here.into_iter().map(|m| m.extra[1]));
+    let costs = costs.chain(groups().flat_map(|g| [g.extra.value, g.extra.high]));
     let (low, high) = costs
         .filter(|&ns| ns > 0.0)
         .fold((f64::INFINITY, 0.0_f64), |(l, h), ns| {
             (l.min(ns), h.max(ns))
         });
-    let rates = || shown().map(|p| p.strikes);
+    let rates = || {
+        shown()
+            .map(|p| p.strikes)
+            .chain(groups().map(|g| g.strikes))
+    };
     let (first, last) = (
         rates().fold(f64::INFINITY, f64::min),
         rates().fold(0.0, f64::max),
@@ -200,6 +224,17 @@ fn drawing(law: &RateLaw, here: Option<&Measured>) -> String {
             "<path d=\"M{cx:.1} {:.1}V{:.1}\" stroke=\"var(--accent)\"/><circle cx=\"{cx:.1}\" cy=\"{cy:.1}\" {measured}/>\n",
             inside(p.extra.low.max(y.low)),
             inside(p.extra.high)
+        ));
+    }
+    for g in groups() {
+        let (cx, cy) = (x.at(g.strikes), inside(g.extra.value));
+        out.push_str(&format!(
+            "<path d=\"M{cx:.1} {:.1}V{:.1}\" stroke=\"var(--ink)\"/>\
+             <rect x=\"{:.1}\" y=\"{:.1}\" width=\"6\" height=\"6\" fill=\"var(--panel)\" stroke=\"var(--ink)\"/>\n",
+            inside(g.extra.low.max(y.low)),
+            inside(g.extra.high),
+            cx - 3.0,
+            cy - 3.0
         ));
     }
     let at_rate = law.points.iter().find(|p| p.factor == 1.0);

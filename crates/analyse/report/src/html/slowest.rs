@@ -40,7 +40,7 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Vec<Slowes
     let mut runs: Vec<(u32, u32, u64, Vec<Last>)> = findings
         .lockstep
         .iter()
-        .filter(|l| l.ranks > 1)
+        .filter(|l| l.ranks > 1 && !run.manifest().is_later_turn(l.phase))
         .map(|l| (l.phase, l.ranks, l.iterations.min(MAX_STEPS), Vec::new()))
         .collect();
     if runs.is_empty() {

@@ -276,7 +276,10 @@ fn wave(kind: &PhaseKind, step: u64) -> (Option<f64>, bool) {
 /// Each run as a whole, and the surroundings of its latest steps, unless they overlap.
 fn grids(run: &RunReader, findings: &Findings) -> Vec<Grid> {
     let mut out = Vec::new();
-    for lockstep in findings.lockstep.iter().enumerate().take(MAX_RUNS) {
+    let manifest = run.manifest();
+    let runs = findings.lockstep.iter().enumerate();
+    let runs = runs.filter(|(_, found)| !manifest.is_later_turn(found.phase));
+    for lockstep in runs.take(MAX_RUNS) {
         let (_, found) = lockstep;
         let Some(phase) = run.manifest().phases.get(found.phase as usize) else {
             continue;

@@ -88,6 +88,7 @@ fn a_wave_runs_as_far_as_messages_reach_in_a_step() {
         ranks: None,
         iterations: 1,
         threshold: Nanos::ZERO,
+        turn: None,
     };
     use idlewave_run::Coupling::{Barrier, Neighbours};
     assert_eq!(

@@ -82,7 +82,12 @@ pub(super) fn verdict(manifest: &Manifest, findings: &Findings) -> String {
         return section("verdict", "Verdict", &body);
     }
     body.push_str("<div class=\"tiles\">\n");
-    for (i, run) in findings.lockstep.iter().enumerate() {
+    // Turns are judged together, in a section of their own.
+    let runs = match &findings.ways {
+        Some(_) => &[][..],
+        None => &findings.lockstep[..],
+    };
+    for (i, run) in runs.iter().enumerate() {
         body.push_str(&run_tile(i, run));
     }
     if let Some(share) = facts::named_share(findings) {
@@ -100,17 +105,24 @@ pub(super) fn verdict(manifest: &Manifest, findings: &Findings) -> String {
     body.push_str(&noise_tile(findings));
     body.push_str(&scale_tile(findings));
     body.push_str("</div>\n<div class=\"words\">\n");
-    for run in &findings.lockstep {
+    let ways = findings.ways.iter().flat_map(facts::way_sentences);
+    for text in ways {
+        body.push_str(&format!("<p>{}</p>\n", prose(&text)));
+    }
+    for run in runs {
         body.push_str(&format!(
             "<p>{}</p>\n",
             prose(&facts::lockstep_sentence(run))
         ));
     }
-    for text in findings
-        .lockstep
+    let beside = match &findings.ways {
+        Some(_) => None,
+        None => facts::noise_beside_messages_sentence(findings),
+    };
+    for text in runs
         .iter()
         .filter_map(facts::slow_messages_sentence)
-        .chain(facts::noise_beside_messages_sentence(findings))
+        .chain(beside)
     {
         body.push_str(&format!("<p>{}.</p>\n", prose(&text)));
     }

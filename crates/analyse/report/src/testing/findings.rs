@@ -35,6 +35,7 @@ pub fn bare_findings() -> Findings {
         cpus: Vec::new(),
         nodes: None,
         load_sweep: None,
+        ways: None,
         lockstep: Vec::new(),
         sources: Vec::new(),
         latest: Vec::new(),
@@ -94,6 +95,7 @@ pub(super) fn find(machine: &Machine, manifest: &Manifest) -> Findings {
             .map(|(c, _)| cpu_noise(machine, c))
             .collect(),
         nodes: None,
+        ways: None,
         load_sweep: Some(LoadSweep {
             first: Cpu::new(0),
             points: [1, 2].map(load_point).into(),
@@ -281,6 +283,7 @@ fn lockstep(machine: &Machine, phase: u32) -> LockstepFindings {
         lateness: Nanos::from_nanos(late.iter().sum()),
         small_variation_ns: 12_345,
         slow_messages: Some(Nanos::ZERO),
+        by_rate: None,
         late_from: Nanos::from_nanos(LATE_FROM),
         last_counts,
         slow_ranks: Vec::new(),

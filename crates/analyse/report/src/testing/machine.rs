@@ -329,6 +329,7 @@ fn phase(index: usize, (begin_ns, end_ns): (u64, u64), iterations: u64) -> Phase
             ranks: None,
             iterations,
             threshold: Nanos::from_nanos(300),
+            turn: None,
         },
         begin_ns,
         end_ns,

@@ -36,6 +36,11 @@ pub(super) fn lockstep(screen: &mut Screen, findings: &Findings) {
         screen.line(Style::Plain, "  not measured");
         return;
     };
+    if let Some(found) = &findings.ways {
+        super::ways::ways(screen, found, first.ranks);
+        screen.wrap(Style::Plain, "  ", &facts::blame_sentence(findings));
+        return;
+    }
     let ranks = if first.ranks == 1 {
         "1 rank".to_owned()
     } else {
@@ -227,6 +232,9 @@ pub(super) fn prediction(screen: &mut Screen, findings: &Findings) {
     absorbed(screen, prediction);
     if let Some(law) = &prediction.by_rate {
         screen.wrap(Style::Plain, "  ", &facts::rate_law_sentence(law));
+        if let Some(text) = facts::measured_rates_sentence(findings) {
+            screen.wrap(Style::Plain, "  ", &text);
+        }
     }
     if let Some(caveat) = prediction.caveats.first() {
         let more = match prediction.caveats.len() - 1 {

@@ -12,6 +12,7 @@ use idlewave_measure::smt::{Siblings, render_smt, smt};
 use idlewave_run::{Coupling, ExchangeVariant};
 use idlewave_session::Stop;
 use idlewave_units::Nanos;
+use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -32,6 +33,12 @@ pub struct SmtArgs {
     work: Nanos,
     #[command(flatten)]
     output: OutputArgs,
+    /// Directory for a run, for explain and report; must not exist, or be empty
+    #[arg(short, long = "output", value_name = "RUN")]
+    run: Option<PathBuf>,
+    /// With -o, do not trace the kernel (causes will have no names)
+    #[arg(long, requires = "run")]
+    no_trace: bool,
 }
 
 impl SmtArgs {
@@ -45,6 +52,8 @@ impl SmtArgs {
         });
         options.duration = self.duration;
         options.work = self.work;
+        options.output = self.run;
+        options.trace = !self.no_trace;
         let begun = Begun::now();
         let bars = Bars::new(!json);
         let done = smt(&options, stop, &bars);
@@ -63,6 +72,12 @@ impl SmtArgs {
                 print_comparison(&names, comparison)?;
             }
         }
-        Ok(())
+        match &found.bundle {
+            Some(bundle) => print(&format!(
+                "\nto see the causes: idlewave explain {}\n",
+                bundle.display()
+            )),
+            None => Ok(()),
+        }
     }
 }

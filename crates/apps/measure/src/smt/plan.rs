@@ -1,34 +1,8 @@
 //! Which CPUs the ranks of `measure smt` use, and what the other hardware threads of their cores do.
 
-use idlewave_run::CpuTopology;
+use idlewave_run::{CpuTopology, Siblings};
 use idlewave_units::{Cpu, CpuSet};
 use serde::Serialize;
-
-/// What the other hardware threads of the cores do while the ranks measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Siblings {
-    /// Every rank is bound to one hardware thread; idlewave leaves the others alone.
-    Idle,
-    /// Every rank is bound to its core: if the kernel needs one thread, the rank may use another.
-    Free,
-    /// As `Idle`, and idlewave itself computes on the others.
-    Busy,
-}
-
-impl Siblings {
-    /// In the order of the tables; the others are compared with the first.
-    pub const ALL: [Self; 3] = [Self::Idle, Self::Free, Self::Busy];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Free => "free",
-            Self::Busy => "busy",
-        }
-    }
-}
 
 /// The core of a rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -81,6 +55,13 @@ impl Layout {
         }
         layout.cores.sort_by_key(|core| core.cpu);
         layout
+    }
+
+    /// All CPUs of the cores that may be used.
+    pub fn cpus(&self) -> CpuSet {
+        let cpus = self.cores.iter().map(|core| core.of_rank(Siblings::Free));
+        cpus.flat_map(|cpus| cpus.iter().collect::<Vec<_>>())
+            .collect()
     }
 
     /// CPUs on which idlewave computes.

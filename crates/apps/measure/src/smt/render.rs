@@ -5,6 +5,7 @@ use super::{SmtOutcome, SmtState};
 use crate::load::busy_nodes;
 use crate::render::paragraph;
 use crate::render_numbers::or_dash;
+use idlewave_explain::{way_change, way_sentence};
 use idlewave_units::counted;
 use idlewave_units::foreign::column;
 use idlewave_units::show::{count, efficiency, time};
@@ -44,6 +45,16 @@ fn write_text(out: &mut String, found: &SmtOutcome) -> Result {
         row(out, state)?;
     }
     writeln!(out)?;
+    if let Some((first, others)) = found.ways.as_ref().and_then(|w| w.ways.split_first()) {
+        for way in others {
+            let Some(said) = way_sentence(first, way) else {
+                continue;
+            };
+            let range = way_change(way);
+            paragraph(out, "", "  ", &format!("{said} By rounds, 95 %: {range}."))?;
+        }
+        writeln!(out)?;
+    }
     let text = "idle: a rank has one hardware thread, and idlewave leaves the others of its core \
                 alone. free: a rank may run on all of them. busy: idlewave computes on the others.";
     paragraph(out, "", "", text)?;

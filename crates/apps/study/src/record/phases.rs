@@ -257,6 +257,7 @@ impl Phases<'_> {
             ranks: None,
             iterations,
             threshold: THRESHOLD,
+            turn: None,
         };
         let index = self.begin(recording, kind(0), piece)?;
         let params = lockstep::Params {

@@ -4,6 +4,7 @@
 use idlewave_stats::distributions::expected_max_normal;
 use idlewave_stats::estimate::Estimate;
 use idlewave_stats::extremes::Tailed;
+use idlewave_stats::mean_power::{self, Window};
 use idlewave_stats::pareto::{self, Pareto};
 use idlewave_stats::quantiles::{median, quantile};
 use idlewave_stats::random::SplitMix;
@@ -206,6 +207,43 @@ pub const CASES: &[Case] = &[
         one_in: 1,
     },
     Case {
+        data: "100 windows, cost by the square root of the rate, off by as much",
+        intervals: &[nominal("exponent of means")],
+        holds: |draws| {
+            vec![by_rate(
+                draws,
+                100,
+                |strikes, draws| strikes.sqrt() * draws.exponential(),
+                0.5,
+            )]
+        },
+        one_in: 1,
+    },
+    Case {
+        data: "400 windows, cost by the square root of the rate, off by as much",
+        intervals: &[nominal("exponent of means")],
+        holds: |draws| {
+            vec![by_rate(
+                draws,
+                400,
+                |strikes, draws| strikes.sqrt() * draws.exponential(),
+                0.5,
+            )]
+        },
+        one_in: 1,
+    },
+    Case {
+        data: "100 windows, cost the sum of exponential strikes",
+        intervals: &[nominal("exponent of means")],
+        holds: |draws| {
+            let sum = |strikes: f64, draws: &mut Draws| {
+                (0..strikes as u32).map(|_| draws.exponential()).sum()
+            };
+            vec![by_rate(draws, 100, sum, 1.0)]
+        },
+        one_in: 1,
+    },
+    Case {
         data: "50 blocks of 100 durations",
         intervals: &[
             nominal("mean of the core"),
@@ -404,6 +442,30 @@ fn events(draws: &mut Draws, rate: f64) -> u32 {
         time += draws.exponential() / rate;
     }
     count
+}
+
+/// Windows with 8 strikes on average, which cost this.
+fn by_rate(
+    draws: &mut Draws,
+    windows: usize,
+    cost: impl Fn(f64, &mut Draws) -> f64,
+    exponent: f64,
+) -> bool {
+    let windows: Vec<Window> = (0..windows)
+        .map(|_| {
+            let rate = f64::from(events(draws, 8.0));
+            let cost = cost(rate, draws);
+            Window {
+                rate,
+                scale: 1.0,
+                cost,
+            }
+        })
+        .collect();
+    holds(
+        &mean_power::exponent(&windows).expect("rates differ"),
+        exponent,
+    )
 }
 
 fn poisson(draws: &mut Draws, rate: f64) -> bool {

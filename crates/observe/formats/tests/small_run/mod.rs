@@ -281,6 +281,7 @@ fn findings(trace: idlewave_run::TraceSheet) -> Findings {
         cpus: Vec::new(),
         nodes: None,
         load_sweep: None,
+        ways: None,
         lockstep: Vec::new(),
         sources: vec![
             source(SourceKind::Task, "cr\"ond"),

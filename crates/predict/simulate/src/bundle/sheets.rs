@@ -63,6 +63,7 @@ pub fn manifest(run: &Run<'_>, noise: &Noise, lockstep: LockstepPhase) -> Manife
                 ranks: Some(ranks),
                 iterations: run.steps,
                 threshold: Nanos::ZERO,
+                turn: None,
             },
             begin_ns: 0,
             end_ns: 0,

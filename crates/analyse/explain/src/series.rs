@@ -1,11 +1,26 @@
 //! Evaluates a lockstep run: warm-up, step, computation, exchange, prediction.
 
-use crate::rank_run::RankRecord;
 use idlewave_run::findings::{Estimate, WarmUp};
 use idlewave_run::{Coupling, WaitsFor};
 use idlewave_stats::{blocks, maximum, quantiles, warm_up};
 use idlewave_units::Nanos;
 use serde::Serialize;
+
+/// The times of one rank, nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct RankTimes<'a> {
+    /// Start of every iteration, and the end of the last one.
+    pub begins: &'a [u64],
+    /// End of every computation.
+    pub arrivals: &'a [u64],
+}
+
+impl RankTimes<'_> {
+    /// The number of iterations.
+    pub fn iterations(&self) -> usize {
+        self.arrivals.len().min(self.begins.len().saturating_sub(1))
+    }
+}
 
 /// One lockstep run; times in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -51,7 +66,7 @@ pub struct SeriesFindings {
 }
 
 /// The iterations to omit: until the last rank has settled.
-pub fn warm_up_of(records: &[RankRecord]) -> (WarmUp, usize) {
+pub fn warm_up_of(records: &[RankTimes<'_>]) -> (WarmUp, usize) {
     let mut worst = WarmUp {
         settled_after: Some(Nanos::ZERO),
         ratio: 1.0,
@@ -89,13 +104,13 @@ const FAR_ABOVE_ERROR: f64 = 10.0;
 /// without an iteration that counts. If the error is not far below the exchange, the shortest wait
 /// of an iteration, that of the last rank, stands for the exchange.
 pub fn findings(
-    records: &[RankRecord],
+    records: &[RankTimes<'_>],
     coupling: Coupling,
     sides: &[u32],
     clock_error: Nanos,
 ) -> Option<SeriesFindings> {
     let ranks = records.len();
-    let iterations = records.iter().map(RankRecord::iterations).min()?;
+    let iterations = records.iter().map(RankTimes::iterations).min()?;
     let (warm_up, skipped) = warm_up_of(records);
     let kept = skipped..iterations;
     if kept.is_empty() {
@@ -135,7 +150,7 @@ pub fn findings(
     let one_clock = exchange.value >= FAR_ABOVE_ERROR * clock_error.as_f64();
     if !one_clock {
         exchanges.clear();
-        let wait = |r: &RankRecord, k: usize| r.begins[k + 1].saturating_sub(r.arrivals[k]);
+        let wait = |r: &RankTimes<'_>, k: usize| r.begins[k + 1].saturating_sub(r.arrivals[k]);
         exchanges.extend(kept.map(|k| records.iter().map(|r| wait(r, k)).min().unwrap_or(0)));
         exchange = quantiles::median(&exchanges);
     }
@@ -227,6 +242,27 @@ pub fn efficiency(first: &SeriesFindings, now: &SeriesFindings, divided: bool) -
 mod tests {
     use super::*;
 
+    /// The record of one rank.
+    #[derive(Clone, Default)]
+    struct RankRecord {
+        begins: Vec<u64>,
+        arrivals: Vec<u64>,
+    }
+
+    /// Findings on these records.
+    fn of_records(
+        records: &[RankRecord],
+        coupling: Coupling,
+        clock_error: Nanos,
+    ) -> Option<SeriesFindings> {
+        let times = |r: &'_ RankRecord| (r.begins.clone(), r.arrivals.clone());
+        let owned: Vec<_> = records.iter().map(times).collect();
+        let times = owned
+            .iter()
+            .map(|(begins, arrivals)| RankTimes { begins, arrivals });
+        findings(&times.collect::<Vec<_>>(), coupling, &[], clock_error)
+    }
+
     /// Ranks with these computations that wait for all, and 7 ns of exchange.
     fn barrier(work: &[&[u64]]) -> Vec<RankRecord> {
         let mut records = vec![RankRecord::default(); work.len()];
@@ -246,7 +282,7 @@ mod tests {
     #[test]
     fn step_exchange_and_prediction_are_hand_arithmetic() {
         let records = barrier(&[&[10, 20, 10, 20], &[10, 10, 20, 20]]);
-        let found = findings(&records, Coupling::Barrier, &[], Nanos::ZERO).expect("iterations");
+        let found = of_records(&records, Coupling::Barrier, Nanos::ZERO).expect("iterations");
         assert_eq!((found.ranks, found.iterations, found.skipped), (2, 4, 0));
         // All four combinations of 10 and 20 once: steps of 17, 27, 27, 27.
         assert_eq!(found.step.value, 24.5);
@@ -268,7 +304,7 @@ mod tests {
         records[0].begins[4] -= 3;
         let of = |error| {
             let error = Nanos::from_nanos(error);
-            findings(&records, Coupling::Barrier, &[], error).expect("iterations")
+            of_records(&records, Coupling::Barrier, error).expect("iterations")
         };
         assert!(of(0).one_clock);
         let coarse = of(1);
@@ -280,22 +316,14 @@ mod tests {
         for time in other.begins.iter_mut().chain(&mut other.arrivals) {
             *time += 1_000;
         }
-        let apart = findings(&records, Coupling::Barrier, &[], Nanos::from_nanos(1_000));
+        let apart = of_records(&records, Coupling::Barrier, Nanos::from_nanos(1_000));
         assert_eq!(apart.expect("iterations").exchange.value, 7.0);
     }
 
     #[test]
     fn no_iteration_no_findings() {
-        assert!(findings(&[], Coupling::Barrier, &[], Nanos::ZERO).is_none());
-        assert!(
-            findings(
-                &[RankRecord::default()],
-                Coupling::Barrier,
-                &[],
-                Nanos::ZERO
-            )
-            .is_none()
-        );
+        assert!(of_records(&[], Coupling::Barrier, Nanos::ZERO).is_none());
+        assert!(of_records(&[RankRecord::default()], Coupling::Barrier, Nanos::ZERO).is_none());
     }
 
     #[test]
@@ -309,8 +337,7 @@ mod tests {
             now += step;
         }
         record.begins.push(now);
-        let found =
-            findings(&[record], Coupling::Neighbours, &[], Nanos::ZERO).expect("iterations");
+        let found = of_records(&[record], Coupling::Neighbours, Nanos::ZERO).expect("iterations");
         assert!((1_250..1_600).contains(&found.skipped), "{}", found.skipped);
         assert_eq!(found.step.value, 20_000.0);
         assert_eq!(found.expected_compute, 19_000.0);
@@ -319,7 +346,7 @@ mod tests {
     #[test]
     fn efficiency_is_one_at_the_base_and_divides_the_work() {
         let of = |work: &[&[u64]]| {
-            findings(&barrier(work), Coupling::Barrier, &[], Nanos::ZERO).expect("steps")
+            of_records(&barrier(work), Coupling::Barrier, Nanos::ZERO).expect("steps")
         };
         let one = of(&[&[93, 93]]);
         let two = of(&[&[43, 43], &[43, 43]]);
