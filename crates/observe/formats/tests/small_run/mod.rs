@@ -311,6 +311,7 @@ fn findings(trace: idlewave_run::TraceSheet) -> Findings {
         losses: Ledger::default(),
         program: None,
         jitter: Vec::new(),
+        benchmarks: Vec::new(),
     }
 }
 
