@@ -340,10 +340,10 @@ mod tests {
         }
         let many = text(400);
         assert!(
-            !many.contains("\n2  ") && many.contains("\nmedian "),
+            !many.contains("\n2  ") && many.contains("\nmedian   "),
             "{many}"
         );
-        assert!(!text(1).contains("\nmedian "));
+        assert!(!text(1).contains("\nmedian   "));
     }
 
     #[test]

@@ -14,7 +14,9 @@ pub fn scaling(out: &mut String, found: &ScalingSheet) -> Result {
         Scaling::Strong => ("strong", "the work is divided among the ranks"),
         Scaling::Weak => ("weak", "every rank has all of the work"),
     };
-    writeln!(out, "{}, {kind} scaling: {rule}\n", found.program)?;
+    let title = format!("{}, {kind} scaling: {rule}", found.program);
+    paragraph(out, "", "", &title)?;
+    writeln!(out)?;
     writeln!(
         out,
         "{:>5}  {:<20} {:>6} {:>13}  {:<20} {:>9}",

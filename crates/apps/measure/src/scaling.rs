@@ -419,7 +419,7 @@ mod tests {
             name(&fluid(32_000), Scaling::Strong, 8).as_deref(),
             Ok("md:4000")
         );
-        assert!(name(&fluid(300), Scaling::Strong, 8).is_err());
+        assert!(name(&fluid(100), Scaling::Strong, 8).is_err());
     }
 
     #[test]
