@@ -40,7 +40,7 @@ const OF_RANKS: &[Row] = &[
 const OF_CPUS: &[Row] = &[
     (
         "detour",
-        "--threshold, --load, --one-at-a-time",
+        "--load KIND, --one-at-a-time",
         "detour -o detours",
     ),
     (
@@ -50,8 +50,8 @@ const OF_CPUS: &[Row] = &[
     ),
     (
         "ftq",
-        "--every 1ms, --kernel fibonacci",
-        "ftq --every 100us",
+        "--every 100us, --kernel fibonacci",
+        "ftq --every 1ms",
     ),
     ("warmup", "--idle 2s, --starts 10", "warmup"),
     ("load-sweep", "--kernel fibonacci", "load-sweep -o sweep"),
