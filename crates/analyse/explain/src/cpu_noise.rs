@@ -116,6 +116,9 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
             }
             PhaseKind::Lockstep { .. }
             | PhaseKind::MolecularDynamics { .. }
+            | PhaseKind::Benchmark(_)
+            | PhaseKind::PingPong { .. }
+            | PhaseKind::Scaling(_)
             | PhaseKind::Recorded { .. } => {}
         }
     }

@@ -22,14 +22,14 @@ use crate::turns;
 use crate::watch::{Charge, Charger, Watch};
 use crate::watched::{clock_error, is_recorded, taking_part, throttled_nodes};
 use idlewave_run::findings::{
-    ChargedFinding, Findings, LateFinding, LatePartFinding, SourceFinding,
+    BenchmarkFindings, ChargedFinding, Findings, LateFinding, LatePartFinding, SourceFinding,
 };
 use idlewave_run::tables::{
     LatePart, LateParts, LateStep, LateSteps, Marks, Messages, Table, Tasks, WaitParts, Waits,
 };
 use idlewave_run::{
-    Contamination, Coupling, Ledger, Manifest, NodeSheet, NoiseProfile, PhaseKind, RunReader,
-    SourceKind, TraceCost, TraceMode, TraceSheet, WaitsFor,
+    Contamination, Coupling, Ledger, Manifest, NodeSheet, NoiseProfile, Phase, PhaseKind,
+    RunReader, SourceKind, TraceCost, TraceMode, TraceSheet, WaitsFor,
 };
 use idlewave_units::{Cpu, Nanos, NodeId};
 use std::collections::BTreeMap;
@@ -84,8 +84,8 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     let effective = table.effective();
     let mut woken = activations(run, &tasks, &table, &mut catalog)?;
     let mut rows = table.finish(&mut catalog, &by_source, &watches, &mut woken);
-    if manifest.is_of_cpus() {
-        // Nobody waited, so nothing is known of what the noise would have delayed.
+    if manifest.is_of_cpus() || manifest.is_of_benchmarks() {
+        // Nobody waited, or it is not known for whom, so nothing is known of what the noise delayed.
         for (_, row) in &mut rows {
             (row.amplification, row.absorbed) = (None, None);
         }
@@ -141,6 +141,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         program: None,
         jitter: jitter.into_iter().map(|j| j.finish(&place)).collect(),
         lockstep: lockstep.iter().map(|(_, a)| a.findings.clone()).collect(),
+        benchmarks: benchmarks(manifest),
     };
     let program = program.map(|analysis| {
         let (found, messages, waits, wait_parts) = analysis.finish(&place);
@@ -158,6 +159,19 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         program,
         evidence,
     })
+}
+
+/// The benchmarks of a run.
+fn benchmarks(manifest: &Manifest) -> Vec<BenchmarkFindings> {
+    let numbered = manifest.phases.iter().zip(0..);
+    let benchmark = |(phase, number): (&Phase, u32)| match &phase.kind {
+        PhaseKind::Benchmark(sheet) => Some(BenchmarkFindings {
+            phase: number,
+            sheet: sheet.clone(),
+        }),
+        _ => None,
+    };
+    numbered.filter_map(benchmark).collect()
 }
 
 /// What was taken from whom, and what it delayed.

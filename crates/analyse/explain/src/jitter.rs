@@ -1,9 +1,9 @@
 //! How much a computation that every rank repeats in every step varies, and what waiting for the
 //! slowest rank costs.
 //!
-//! Three kinds of runs have such computations: the force computation of the Lennard-Jones run, the
-//! computation of a lockstep run, and regions of one name that all ranks of a recorded program
-//! marked. The analysis follows H. Watanabe's study of hyper-threading at scale; docs/jitter.md
+//! Such computations are the forces of the Lennard-Jones run, the computation of a lockstep run, an
+//! iteration of a benchmark without its calls, the round trips of a ping-pong, and regions of one
+//! name that all ranks of a recorded program marked. The analysis follows H. Watanabe's study of hyper-threading at scale; docs/jitter.md
 //! explains it.
 
 mod series;
@@ -82,15 +82,16 @@ pub fn analyse(
     series::for_each(run, |series| {
         if let Some(findings) = findings(&series) {
             let usual = findings.median.get();
-            let taken = findings.core.as_ref().map(|core| {
-                let from = core.outlier_from.get();
-                charge(&series, (usual, from), watches, charger)
-            });
-            found.push(Found {
-                findings,
-                taken: taken.unwrap_or_default(),
-            });
+            let taken = match &findings.core {
+                Some(core) => {
+                    let from = core.outlier_from.get();
+                    charge(run, &series, (usual, from), watches, charger)?
+                }
+                None => BTreeMap::new(),
+            };
+            found.push(Found { findings, taken });
         }
+        Ok(())
     })?;
     Ok(found)
 }
@@ -332,11 +333,12 @@ fn map(slowest: &[u32], ranks: usize) -> JitterMap {
 /// What was taken from the slowest rank in every step whose slowest duration is `from` or more. On
 /// an untraced node it is the excess over the `usual` duration.
 fn charge(
+    run: &RunReader,
     series: &StepSeries,
     (usual, from): (u64, u64),
     watches: &[Watch],
     charger: &mut Charger<'_>,
-) -> BTreeMap<SourceId, (u64, u64)> {
+) -> Result<BTreeMap<SourceId, (u64, u64)>, ExplainError> {
     let times = StepTimes::new(&series.durations, series.ranks);
     // A series may consist of several phases.
     let watches: Vec<&Watch> = watches.iter().filter(|w| w.rank.is_some()).collect();
@@ -351,6 +353,7 @@ fn charge(
     outliers.truncate(CHARGED);
     let mut taken: BTreeMap<SourceId, (u64, u64)> = BTreeMap::new();
     let mut charges = Vec::new();
+    let stretches = series::stretches(run, series, &outliers)?;
     for i in outliers {
         let rank = Rank::new((i % series.ranks) as u32);
         let begin = series.begins[i];
@@ -365,7 +368,9 @@ fn charge(
             continue;
         };
         charges.clear();
-        charger.charges(watch, begin, begin + series.durations[i], &mut charges);
+        for &(begin, end) in stretches.get(&i).into_iter().flatten() {
+            charger.charges(watch, begin, end, &mut charges);
+        }
         let mut here: BTreeMap<SourceId, u64> = BTreeMap::new();
         for c in &charges {
             *here.entry(c.source).or_default() += c.length();
@@ -384,7 +389,7 @@ fn charge(
             taken.entry(source).or_default().1 += 1;
         }
     }
-    taken
+    Ok(taken)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::program::Recorded;
 use crate::ran::Ran;
 use crate::strikes::{Strike, is_thread, strikes};
 use crate::watch::{Charge, Charger, Watch};
-use crate::watched::{gaps, is_recorded, throttled_nodes, watches};
+use crate::watched::{gaps, is_benchmark, is_recorded, throttled_nodes, watches};
 use idlewave_run::tables::{Sources, Tasks};
 use idlewave_run::{Ledger, Manifest, PhaseKind, RunReader, RunState, SourceKind, TraceMode};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -174,7 +174,8 @@ fn fill_holes(
     filled
 }
 
-/// If a program's calls are not known, its sleep counts as voluntary: nobody took that time.
+/// If a program's calls are not known, its sleep counts as voluntary: nobody took that time. The
+/// ranks of a benchmark sleep only in calls.
 fn drop_sleep(
     manifest: &Manifest,
     catalog: &Catalog,
@@ -183,7 +184,7 @@ fn drop_sleep(
 ) {
     let slept = |c: &Charge| catalog.kind(c.source) == SourceKind::Blocked;
     for (watch, list) in watches.iter().zip(charges) {
-        if is_recorded(manifest, watch) {
+        if is_recorded(manifest, watch) || is_benchmark(manifest, watch) {
             list.retain(|c| !slept(c));
         }
     }

@@ -119,7 +119,10 @@ pub fn compared(run: &RunReader) -> Result<Option<Ways>, ExplainError> {
 
 /// Calls `each` with the computations of every way, all rounds together, each turn without its
 /// warm-up. One way is in memory at a time.
-pub fn for_each_way(run: &RunReader, mut each: impl FnMut(StepSeries)) -> Result<(), ExplainError> {
+pub fn for_each_way(
+    run: &RunReader,
+    mut each: impl FnMut(StepSeries) -> Result<(), ExplainError>,
+) -> Result<(), ExplainError> {
     let (parts, ways) = turns(run);
     for way in ways {
         let mut own = parts.iter().filter(|part| part.of == way).peekable();
@@ -134,7 +137,7 @@ pub fn for_each_way(run: &RunReader, mut each: impl FnMut(StepSeries)) -> Result
             series.add_turn(&times(&records));
         }
         if !series.durations.is_empty() {
-            each(series);
+            each(series)?;
         }
     }
     Ok(())

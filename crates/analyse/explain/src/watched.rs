@@ -72,12 +72,12 @@ pub fn watches(manifest: &Manifest, tasks: &Tasks, ran: &Ran) -> Vec<Watch> {
                     }
                 }
             }
-            PhaseKind::Lockstep { .. } | PhaseKind::MolecularDynamics { .. } => {
-                let ranks = match phase.kind {
-                    PhaseKind::Lockstep { ranks, .. } => ranks,
-                    _ => None,
-                };
-                for rank in &manifest.ranks[..taking_part(manifest, ranks)] {
+            PhaseKind::Scaling(_) => {}
+            PhaseKind::Lockstep { .. }
+            | PhaseKind::MolecularDynamics { .. }
+            | PhaseKind::Benchmark(_)
+            | PhaseKind::PingPong { .. } => {
+                for rank in &manifest.ranks[..ranks_of(manifest, &phase.kind)] {
                     let pid = rank.threads.get(lockstep).copied().unwrap_or(Pid::IDLE);
                     let cpu = bound_or_first_cpu(rank, pid, ran);
                     out.push(watch(
@@ -94,6 +94,15 @@ pub fn watches(manifest: &Manifest, tasks: &Tasks, ran: &Ran) -> Vec<Watch> {
         }
     }
     out
+}
+
+/// Number of ranks that took part in a phase, counted from rank 0.
+pub fn ranks_of(manifest: &Manifest, kind: &PhaseKind) -> usize {
+    match kind {
+        PhaseKind::Lockstep { ranks, .. } => taking_part(manifest, *ranks),
+        PhaseKind::Benchmark(sheet) => taking_part(manifest, Some(sheet.ranks.len() as u32)),
+        _ => taking_part(manifest, None),
+    }
 }
 
 /// Number of ranks of a lockstep run limited to the first `ranks`, or all.
@@ -118,6 +127,12 @@ fn bound_or_first_cpu(rank: &RankSheet, pid: Pid, ran: &Ran) -> Cpu {
 pub fn is_recorded(manifest: &Manifest, watch: &Watch) -> bool {
     let phase = manifest.phases.get(watch.phase as usize);
     phase.is_some_and(|p| matches!(p.kind, PhaseKind::Recorded { .. }))
+}
+
+/// Whether it is of a benchmark or a ping-pong.
+pub fn is_benchmark(manifest: &Manifest, watch: &Watch) -> bool {
+    let phase = manifest.phases.get(watch.phase as usize);
+    phase.is_some_and(|p| matches!(p.kind, PhaseKind::Benchmark(_) | PhaseKind::PingPong { .. }))
 }
 
 /// The gaps of every watch, in order of time.

@@ -10,10 +10,11 @@ use idlewave_run::tables::{
 };
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{
-    Coupling, ExchangeVariant, Manifest, Phase, PhaseKind, RankSheet, RunReader, RunWriter,
+    BenchmarkRank, BenchmarkSheet, Coupling, ExchangeVariant, Manifest, Phase, PhaseKind,
+    RankSheet, RunReader, RunWriter,
 };
 use idlewave_stats::random::bits_at;
-use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
+use idlewave_units::{Bytes, Cpu, Nanos, NodeId, Pid, Rank};
 use std::sync::atomic::AtomicBool;
 
 const NODE: NodeId = NodeId::new(0);
@@ -190,6 +191,50 @@ fn check(found: &idlewave_run::findings::JitterFindings, findings: &Findings) {
     assert_eq!(culprit.time.get(), STEPS / 10 * TAKEN);
     assert_eq!(culprit.steps, STEPS / 10);
     assert_eq!(found.slowest_counts.iter().sum::<u64>(), STEPS);
+}
+
+fn benchmark() -> PhaseKind {
+    PhaseKind::Benchmark(BenchmarkSheet {
+        benchmark: "cg:S".to_owned(),
+        verified: true,
+        iterations: STEPS,
+        all_iterations: STEPS,
+        operation: "operations".to_owned(),
+        operations: 1,
+        rate: 1.0,
+        checksum: None,
+        memory_per_rank: Bytes::new(1),
+        ranks: vec![BenchmarkRank::default(); RANKS],
+    })
+}
+
+#[test]
+fn computations_of_a_benchmark_are_charged_stretch_by_stretch_without_their_calls() {
+    let mut regions = Regions::default();
+    for (rank, iteration, begin_ns, end_ns) in made().0 {
+        let mut add = |kind, begin_ns, end_ns| {
+            regions.push(Region {
+                rank: Rank::new(rank as u32),
+                phase: 0,
+                iteration,
+                kind,
+                begin_ns,
+                end_ns,
+                bytes: None,
+            });
+        };
+        // The iteration begins with calls, which do not count.
+        add(RegionKind::Compute, begin_ns - 200_000, begin_ns - 200_000);
+        add(RegionKind::Communication, begin_ns - 200_000, begin_ns);
+        add(RegionKind::Compute, begin_ns, begin_ns + 100);
+        add(RegionKind::Communication, begin_ns + 100, begin_ns + 100);
+        add(RegionKind::Compute, begin_ns + 100, end_ns);
+    }
+    let findings = explained(manifest(benchmark()), Some(&regions), None);
+    assert_eq!(findings.jitter.len(), 1);
+    assert_eq!(findings.jitter[0].name, "computation (cg:S)");
+    check(&findings.jitter[0], &findings);
+    assert_eq!(findings.benchmarks[0].sheet.benchmark, "cg:S");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! script sorts tables and draws. Its data are the findings themselves, in readable JSON, and,
 //! deflated, what it draws from tables (timeline windows, map of the slowest rank).
 
+mod benchmarks;
 mod calibration;
 mod explorer;
 mod gang;
@@ -202,13 +203,18 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
     let mut add = |id, name, html| all.push(Section { id, name, html });
     // What a recording or a measurement of CPUs never contains is not shown as missing.
     let recorded = story::recorded(manifest).is_some();
-    let study = !(recorded || manifest.is_of_cpus()) || !findings.lockstep.is_empty();
+    let benchmarks = manifest.is_of_benchmarks();
+    let study = !(recorded || benchmarks || manifest.is_of_cpus()) || !findings.lockstep.is_empty();
     if !findings.lockstep.is_empty() || findings.program.is_some() {
         add("noise-is", "", opening::opening());
     }
     add("verdict", "Verdict", verdict::verdict(manifest, findings));
     if let Some(found) = &findings.ways {
         add("ways", ways::name(found), ways::section(found));
+    }
+    if benchmarks {
+        let html = benchmarks::section(manifest, findings);
+        add("benchmarks", "Benchmarks", html);
     }
     if let Some(found) = &findings.nodes {
         add("nodes", "Nodes", nodes::section(found));

@@ -42,9 +42,12 @@ pub(crate) fn recorded(manifest: &Manifest) -> Option<Recorded<'_>> {
 }
 
 /// Whether nobody waits for anybody in a run, so that only the time counts that was taken from its
-/// threads: those of a program without ranks, or loops that measure single CPUs.
+/// threads: those of a program without ranks, or loops that measure single CPUs. The same of
+/// benchmarks, whose ranks wait, but it is not known for whom.
 pub(crate) fn nobody_waits(manifest: &Manifest, findings: &Findings) -> bool {
-    manifest.is_of_cpus() || (recorded(manifest).is_some() && findings.program.is_none())
+    manifest.is_of_cpus()
+        || manifest.is_of_benchmarks()
+        || (recorded(manifest).is_some() && findings.program.is_none())
 }
 
 /// The short name of an MPI library: "Open MPI v4.1.4, package: ..." becomes "Open MPI v4.1.4", and

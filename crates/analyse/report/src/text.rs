@@ -3,6 +3,7 @@
 //! Sections come in order of importance. Each is short enough that all of them fit 80 columns and
 //! about 45 lines. What was not measured is a dash, never a zero.
 
+mod benchmarks;
 mod cpus;
 mod jitter;
 pub(crate) mod machine;
@@ -15,6 +16,7 @@ mod ways;
 use crate::facts;
 use crate::screen::{Screen, Style};
 use crate::story;
+pub(crate) use benchmarks::{scaling_kind, sentence as benchmark_sentence};
 use idlewave_run::Manifest;
 use idlewave_run::findings::Findings;
 pub use jitter::render_jitter;
@@ -40,6 +42,7 @@ pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color
     let of_cpus = manifest.is_of_cpus();
     let recorded = story::recorded(manifest).is_some();
     let measured = manifest.simulated.is_none();
+    let benchmarks = manifest.is_of_benchmarks();
     program::headline(&mut screen, manifest, findings);
     if of_cpus {
         if let Some(sweep) = &findings.load_sweep {
@@ -53,10 +56,12 @@ pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color
         }
         cpus::conditions(&mut screen, findings);
     } else {
-        if (!recorded && measured) || !findings.cpus.is_empty() {
+        benchmarks::benchmarks(&mut screen, manifest, findings);
+        let study = !recorded && !benchmarks;
+        if (study && measured) || !findings.cpus.is_empty() {
             machine::noise(&mut screen, &findings.cpus);
         }
-        if !recorded || !findings.lockstep.is_empty() {
+        if study || !findings.lockstep.is_empty() {
             outcome::lockstep(&mut screen, findings);
         }
     }
@@ -74,7 +79,7 @@ pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color
         program::marks(&mut screen, found);
     }
     jitter::jitter(&mut screen, findings);
-    if (!recorded && !of_cpus && measured) || findings.prediction.is_some() {
+    if (!recorded && !of_cpus && !benchmarks && measured) || findings.prediction.is_some() {
         outcome::prediction(&mut screen, findings);
     }
     if measured {

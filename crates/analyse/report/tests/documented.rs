@@ -6,16 +6,17 @@
 use idlewave_explain::explain;
 use idlewave_report::testing::{Synthetic, SyntheticNodes, SyntheticProgram};
 use idlewave_run::findings::{
-    Estimate, Findings, FixedTimeFindings, JitterCore, JitterCulprit, JitterFindings, JitterMap,
-    JitterOrder, JitterPattern, JitterPoint, JitterScale, JitterSlowest, MeasuredRate,
-    MeasuredRates, NodesFindings, RateLaw, RatePoint, ReservedGaps, Topology, Way, Ways,
-    WorkStretch,
+    BenchmarkFindings, Estimate, Findings, FixedTimeFindings, JitterCore, JitterCulprit,
+    JitterFindings, JitterMap, JitterOrder, JitterPattern, JitterPoint, JitterScale, JitterSlowest,
+    MeasuredRate, MeasuredRates, NodesFindings, RateLaw, RatePoint, ReservedGaps, Topology, Way,
+    Ways, WorkStretch,
 };
 use idlewave_run::{
-    Alignment, AlignmentPoint, CgroupQuota, Conditions, Coupling, DetourLoop, ExchangeVariant,
-    Incomplete, LengthBin, Manifest, Neighbour, NoiseSource, Phase, PhaseKind, Priority, Realtime,
-    Reserve, ReservedBy, Siblings, Simulated, SimulatedDelay, SourceKind, Turn, Unavailable,
-    WorkKernel,
+    Alignment, AlignmentPoint, BenchmarkCalls, BenchmarkRank, BenchmarkRegion, BenchmarkSheet,
+    CgroupQuota, Conditions, Coupling, DetourLoop, ExchangeVariant, Incomplete, IterationTimes,
+    LengthBin, Manifest, Neighbour, NoiseSource, Phase, PhaseKind, Priority, Realtime, Reserve,
+    ReservedBy, Scaling, ScalingPoint, ScalingSheet, Siblings, Simulated, SimulatedDelay,
+    SourceKind, Turn, Unavailable, WorkKernel,
 };
 use idlewave_units::{Bytes, Cpu, Nanos, NodeId, Pid, Rank};
 use serde_json::Value;
@@ -174,6 +175,29 @@ fn full(mut manifest: Manifest) -> Manifest {
         pairs: 1,
         energy_drift: Some(1e-4),
     }));
+    manifest
+        .phases
+        .push(phase(PhaseKind::Benchmark(benchmark())));
+    manifest.phases.push(phase(PhaseKind::PingPong {
+        bytes: 8,
+        pairs: 1,
+        rounds: 20,
+        latency: estimate(),
+    }));
+    manifest.phases.push(phase(PhaseKind::Scaling(ScalingSheet {
+        program: "is:S".to_owned(),
+        scaling: Scaling::Strong,
+        operation: "keys ranked".to_owned(),
+        points: vec![ScalingPoint {
+            ranks: 1,
+            program: "is:S".to_owned(),
+            operations: vec![1.0],
+            times: vec![Nanos::ZERO],
+            efficiency: Some(estimate()),
+            predicted: Some(0.9),
+        }],
+        not_predicted: Some("too few".to_owned()),
+    })));
     manifest.phases.push(phase(PhaseKind::Lockstep {
         coupling: Coupling::Barrier,
         work_steps: 1,
@@ -298,6 +322,10 @@ fn full_findings(mut findings: Findings, program: &Findings, manifest: &Manifest
     });
     findings.program.clone_from(&program.program);
     findings.jitter.push(jitter());
+    findings.benchmarks.push(BenchmarkFindings {
+        phase: 0,
+        sheet: benchmark(),
+    });
     findings.nodes = Some(nodes());
     findings.ways = Some(Ways {
         rounds: 12,
@@ -377,6 +405,42 @@ fn estimate() -> Estimate {
         high: 1.1,
         n: 10,
         method: "mean".to_owned(),
+    }
+}
+
+/// A benchmark in which every field has a value.
+fn benchmark() -> BenchmarkSheet {
+    BenchmarkSheet {
+        benchmark: "is:S".to_owned(),
+        verified: true,
+        iterations: 10,
+        all_iterations: 10,
+        operation: "keys ranked".to_owned(),
+        operations: 10,
+        rate: 1.0,
+        checksum: Some("0".to_owned()),
+        memory_per_rank: Bytes::new(1),
+        ranks: vec![BenchmarkRank {
+            iterations: Some(IterationTimes {
+                count: 10,
+                median: Nanos::ZERO,
+                low: Nanos::ZERO,
+                high: Nanos::ZERO,
+                computation: Nanos::ZERO,
+                slowest: 3,
+            }),
+            calls: vec![BenchmarkCalls {
+                call: "send".to_owned(),
+                count: 1,
+                bytes: Bytes::new(8),
+                time: Nanos::ZERO,
+            }],
+            regions: vec![BenchmarkRegion {
+                name: "sums".to_owned(),
+                time: Nanos::ZERO,
+            }],
+            ..BenchmarkRank::default()
+        }],
     }
 }
 

@@ -165,6 +165,12 @@ fn options_that_cannot_be_carried_out_are_told_with_the_next_step() {
         &["pingpong", "--ranks", "2", "--pairs", "2"],
         &["halo", "--dims", "4"],
         &["halo", "--steps", "0"],
+        &["halo", "--scaling", "strong", "--ranks", "1,3"],
+        &["npb", "xy"],
+        &["npb", "is", "--class", "D"],
+        &["npb", "ep", "--scaling", "weak", "--ranks", "1,2"],
+        &["npb", "all", "--scaling", "strong"],
+        &["npb", "ep", "--repeats", "3"],
     ] {
         let mut command = Command::new(IDLEWAVE);
         let output = command
@@ -325,6 +331,103 @@ fn an_interrupted_benchmark_prints_what_was_measured_until_then() {
     assert_eq!(found["results"]["verified"], true);
     let steps = found["results"]["iterations"].as_u64().expect("steps");
     assert!((1..100_000_000).contains(&steps), "{steps}");
+}
+
+/// Measures with `-o`, and returns what was printed, the manifest and the findings.
+fn kept(args: &str) -> [serde_json::Value; 3] {
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = directory.path().join("run");
+    let mut command = Command::new(IDLEWAVE);
+    command.arg("measure").args(args.split(' ')).arg("--json");
+    let mut found = json(&command.arg("-o").arg(&run).output().expect("idlewave"));
+    let findings = explained(&run);
+    let text = std::fs::read(run.join("run.json")).expect("a manifest");
+    let manifest = serde_json::from_slice(&text).expect("a manifest");
+    [found["results"].take(), manifest, findings]
+}
+
+#[test]
+fn a_run_of_a_benchmark_keeps_what_was_printed_and_its_computations_are_analysed() {
+    for (args, iterations) in [
+        ("npb EP --ranks 2", 64),
+        ("npb is --ranks 2", 10),
+        ("halo --cells 8 --steps 50 --ranks 2", 50),
+    ] {
+        let [printed, manifest, findings] = kept(args);
+        let sheet = &findings["benchmarks"][0]["sheet"];
+        for part in ["benchmark", "verified", "operations", "rate", "ranks"] {
+            assert_eq!(sheet[part], printed[part], "{args}: {part}");
+            assert_eq!(manifest["phases"][0][part], printed[part], "{args}: {part}");
+        }
+        let jitter = &findings["jitter"][0];
+        assert_eq!(jitter["steps"], iterations, "{args}");
+        let counts = jitter["slowest_counts"].as_array().expect("by rank");
+        let slowest = |rank: usize| &printed["ranks"][rank]["iterations"]["slowest"];
+        assert_eq!(counts, &[slowest(0).clone(), slowest(1).clone()], "{args}");
+        let regions = printed["ranks"][0]["regions"].as_array();
+        assert!(regions.is_some_and(|all| all.len() > 1), "{args}");
+    }
+}
+
+#[test]
+fn a_run_of_a_ping_pong_keeps_the_round_trips_of_both_ranks() {
+    let [printed, manifest, findings] = kept("pingpong --ranks 2 --bytes 1024 --duration 200ms");
+    let phases = manifest["phases"].as_array().expect("one per size");
+    assert_eq!(
+        phases.len(),
+        printed["sizes"].as_array().map_or(0, Vec::len)
+    );
+    assert_eq!(phases[0]["latency"], printed["sizes"][0]["latency"]);
+    let rows = manifest["tables"].as_array().expect("tables");
+    let regions = rows.iter().find(|table| table["name"] == "regions");
+    let rounds = phases.iter().filter_map(|phase| phase["rounds"].as_u64());
+    let rows = regions.and_then(|table| table["rows"].as_u64());
+    assert_eq!(rows, Some(2 * rounds.sum::<u64>()));
+    let analysed = findings["jitter"].as_array().expect("a list");
+    let names: Vec<_> = analysed
+        .iter()
+        .map(|found| found["name"].as_str())
+        .collect();
+    let wanted = ["round trips of 0 bytes", "round trips of 1024 bytes"];
+    assert_eq!(names, wanted.map(Some));
+}
+
+#[test]
+fn all_benchmarks_have_a_row_each() {
+    let mut command = Command::new(IDLEWAVE);
+    command.args("measure npb all --class S --ranks 3 --json".split(' '));
+    let found = json(&testing::output(&mut command));
+    let rows = found["results"]["rows"].as_array().expect("a list");
+    for row in rows {
+        match row["ended"].as_str() {
+            Some("done") => assert_eq!(row["sheet"]["verified"], true, "{row}"),
+            Some("refused") => {
+                let reason = row["reason"].as_str().expect("a reason");
+                assert!(reason.contains("not on 3; try "), "{row}");
+            }
+            _ => panic!("{row}"),
+        }
+    }
+    let done = |name: &str| {
+        rows.iter()
+            .any(|r| r["benchmark"] == name && r["ended"] == "done")
+    };
+    assert!(done("ep:S") && done("is:S"), "{rows:?}");
+}
+
+#[test]
+fn a_series_of_a_benchmark_takes_turns_and_is_kept() {
+    let [printed, manifest, _] =
+        kept("halo --cells 8 --steps 20 --scaling weak --ranks 1,2 --repeats 2");
+    let points = printed["points"].as_array().expect("a point per number");
+    let ranks: Vec<_> = points.iter().filter_map(|p| p["ranks"].as_u64()).collect();
+    assert_eq!(ranks, [1, 2]);
+    assert_eq!(points[0]["efficiency"]["value"], 1.0);
+    assert_eq!(points[1]["times"].as_array().map(Vec::len), Some(2));
+    assert_eq!(manifest["phases"][0]["points"], printed["points"]);
+    let [printed, ..] =
+        kept("md --particles 2000 --steps 20 --scaling strong --ranks 1,2 --repeats 1");
+    assert_eq!(printed["points"][1]["program"], "md:864");
 }
 
 #[test]

@@ -1,108 +1,170 @@
-//! Benchmarks that verify their own results: how long each rank took, and in which operations.
+//! Benchmarks that verify their own results: how long each rank took, in which calls and regions,
+//! and how long its iterations were.
 
+use crate::bundle::Bundle;
 use crate::error::is_agreed;
+use crate::iterations::{Iterations, times};
+use crate::keeping::Keeping;
+use crate::options::MOST_STEPS;
 use crate::ranks::Ranks;
 use crate::{MeasureError, MeasureOptions, What, gather};
 use idlewave_capture::host::available_memory;
+use idlewave_clock::Calibration;
 use idlewave_fabric::Fabric;
+use idlewave_run::{
+    BenchmarkCalls, BenchmarkRank, BenchmarkRegion, BenchmarkSheet, Phase, PhaseKind,
+};
 use idlewave_session::{Progress, SessionError, Stop};
-use idlewave_units::{Bytes, Nanos, NodeId, counted};
-use idlewave_workloads::{Benchmark, Parts, Verified};
+use idlewave_units::{Bytes, Nanos, NodeId, Rank, counted};
+use idlewave_workloads::{Benchmark, Verified, WorkloadError};
 use serde::Serialize;
 use std::path::Path;
 
-/// Where the time of a rank went. Waiting counts for the operation in which it occurs, so parts of
-/// different ranks mean different things.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct RankTimes {
-    /// The timed part.
-    pub total: Nanos,
-    /// Its part in collectives.
-    pub collective: Nanos,
-    /// Its part in sends, receives and waits for them.
-    pub point_to_point: Nanos,
-    /// The rest.
-    pub computation: Nanos,
-    /// The time to verify the result, afterwards.
-    pub verification: Nanos,
-}
-
-/// The outcome of a benchmark whose result was correct.
+/// One of several benchmarks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct BenchmarkOutcome {
+pub struct BenchmarkRow {
     /// Its name, with all parameters.
     pub benchmark: String,
-    /// Whether its result was compared with the expected one, which it then met: a wrong result is an
-    /// error. Not if it was interrupted and has nothing to compare before its end.
-    pub verified: bool,
-    /// Timed iterations; fewer than all if it was interrupted.
-    pub iterations: u64,
-    /// All iterations of the benchmark.
-    pub all_iterations: u64,
-    /// What counts as an operation.
-    pub operation: String,
-    /// The number of operations of all ranks.
-    pub operations: u64,
-    /// Millions of operations per second, by the slowest rank's time.
-    pub rate: f64,
-    /// Checksum of the result in hexadecimal, if it does not depend on the number of ranks.
-    pub checksum: Option<String>,
-    /// The most memory of a rank, determined before it is allocated.
-    pub memory_per_rank: Bytes,
-    /// The times of each rank.
-    pub ranks: Vec<RankTimes>,
+    /// How it ended.
+    #[serde(flatten)]
+    pub ended: Ended,
 }
 
-const WORDS: usize = 4;
-
-fn words(done: &Verified) -> [u64; WORDS] {
-    let Parts {
-        total,
-        collective,
-        point_to_point,
-    } = done.timed.parts;
-    [total, collective, point_to_point, done.verification.total].map(Nanos::get)
+/// How one of several benchmarks ended.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "ended", rename_all = "snake_case")]
+pub enum Ended {
+    /// With a result.
+    Done {
+        /// What it reported.
+        sheet: Box<BenchmarkSheet>,
+    },
+    /// It cannot run here.
+    Refused {
+        /// Why, and with what it could.
+        reason: String,
+    },
+    /// With a wrong result.
+    Wrong {
+        /// What is wrong.
+        reason: String,
+    },
 }
 
-fn times(words: &[u64]) -> RankTimes {
-    let word = |i: usize| Nanos::from_nanos(words.get(i).copied().unwrap_or(0));
-    let parts = Parts {
-        total: word(0),
-        collective: word(1),
-        point_to_point: word(2),
-    };
-    RankTimes {
+/// A run of a benchmark, on rank 0.
+pub(crate) struct BenchmarkRun {
+    pub sheet: BenchmarkSheet,
+    /// The iterations of each rank, on the clock of the first node.
+    pub iterations: Vec<Iterations>,
+}
+
+/// What a rank reports, apart from its iterations.
+fn rank_of(done: &Verified) -> BenchmarkRank {
+    let parts = done.timed.parts;
+    let calls = done.timed.calls.iter().map(|(call, calls)| BenchmarkCalls {
+        call: call.name().to_owned(),
+        count: calls.count,
+        bytes: calls.bytes,
+        time: calls.time,
+    });
+    let regions = done.timed.regions.iter().map(|region| BenchmarkRegion {
+        name: region.name.to_owned(),
+        time: region.time,
+    });
+    BenchmarkRank {
         total: parts.total,
         collective: parts.collective,
         point_to_point: parts.point_to_point,
         computation: parts.computation(),
-        verification: word(3),
+        verification: done.verification.total,
+        iterations: None,
+        calls: calls.collect(),
+        regions: regions.collect(),
     }
 }
 
-/// Measures; the outcome is that of rank 0.
-pub fn measure<F: Fabric>(
+/// Why a benchmark cannot run.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// Not on this number of ranks.
+    Ranks {
+        ranks: u32,
+        reason: String,
+        /// The numbers that are closest.
+        near: Vec<u32>,
+    },
+    /// Not in the memory of a node.
+    Memory(String),
+}
+
+impl Refusal {
+    /// Of this number of ranks.
+    pub fn of(benchmark: &Benchmark, ranks: u32) -> Option<Self> {
+        Some(Self::Ranks {
+            ranks,
+            reason: benchmark.refusal(ranks)?,
+            near: benchmark.nearest(ranks),
+        })
+    }
+
+    fn near(near: &[u32]) -> String {
+        let near: Vec<String> = near.iter().map(u32::to_string).collect();
+        near.join(" or ")
+    }
+
+    /// In a table, beside the name.
+    fn text(self) -> String {
+        match self {
+            Self::Ranks { reason, near, .. } => format!("{reason}; try {}", Self::near(&near)),
+            Self::Memory(reason) => reason,
+        }
+    }
+
+    /// As the end of the measurement.
+    pub fn error(self, benchmark: &Benchmark) -> MeasureError {
+        match self {
+            Self::Ranks {
+                ranks,
+                reason,
+                near,
+            } => MeasureError::option(
+                format!("{benchmark} on {}", counted(ranks, "rank")),
+                reason,
+                format!("give --ranks {}", Self::near(&near)),
+            ),
+            Self::Memory(reason) => SessionError::NotPossible {
+                reason: format!("{benchmark} {reason}"),
+                next: "use more nodes, or a smaller size".to_owned(),
+            }
+            .into(),
+        }
+    }
+}
+
+/// Checks everything before any memory is taken. All ranks reach the same verdict.
+pub(crate) fn check<F: Fabric>(
     fabric: &mut F,
-    options: &MeasureOptions,
     ranks: &Ranks,
+    benchmark: &Benchmark,
+    number: u32,
+) -> Result<Option<Refusal>, MeasureError> {
+    match Refusal::of(benchmark, number) {
+        Some(refusal) => Ok(Some(refusal)),
+        None => check_memory(fabric, ranks, benchmark, number),
+    }
+}
+
+/// Runs a benchmark on the first ranks; the run is on rank 0. `kept` is whether stretches in calls
+/// are wanted.
+pub(crate) fn run<F: Fabric>(
+    fabric: &mut F,
+    (benchmark, number): (&Benchmark, u32),
+    ranks: &Ranks,
+    kept: bool,
+    keeping: &mut Keeping,
     stop: &Stop,
     progress: &dyn Progress,
-) -> Result<Option<BenchmarkOutcome>, MeasureError> {
-    let What::Benchmark(benchmark) = &options.what else {
-        return Ok(None);
-    };
-    let number = options.numbers(fabric.size())?.first().copied();
-    let number = number.unwrap_or(fabric.size());
-    if number > benchmark.most_ranks() {
-        let most = benchmark.most_ranks();
-        return Err(MeasureError::option(
-            counted(number, "rank"),
-            format!("{benchmark} has work for {most}"),
-            format!("give --ranks {most} or fewer, or a larger class"),
-        ));
-    }
-    let memory = benchmark.memory_per_rank(number);
-    check_memory(fabric, ranks, benchmark, number)?;
+) -> Result<Option<BenchmarkRun>, MeasureError> {
     progress.part(&format!(
         "{benchmark} on {number}",
         number = counted(number, "rank")
@@ -118,32 +180,200 @@ pub fn measure<F: Fabric>(
         }
         done
     })?;
-    let done = done.transpose()?;
-    let own = done.as_ref().map(words);
-    let own = own.as_ref().map_or(&[][..], |words| &words[..]);
-    let all = gather::to_root(fabric, own, number)?;
-    match all.zip(done) {
-        Some((_, done)) if done.iterations == 0 => Err(SessionError::Interrupted {
+    let done = match done.transpose() {
+        Ok(done) => {
+            // Those that took no part learn of a wrong result too.
+            if !gather::agree(fabric, true)? {
+                return Err(MeasureError::Benchmark(WorkloadError::NotVerified {
+                    benchmark: benchmark.to_string(),
+                    what: "its result is wrong".to_owned(),
+                }));
+            }
+            done
+        }
+        Err(error) => {
+            if is_agreed(&error) {
+                gather::agree(fabric, false)?;
+            }
+            return Err(error.into());
+        }
+    };
+    keeping.compare(fabric)?;
+    let most = (MOST_STEPS / u64::from(number)) as usize;
+    let own = done
+        .as_ref()
+        .map(|done| Iterations::of(&done.timed, most, number, kept));
+    let words = own.map_or_else(Vec::new, |own| own.to_words());
+    let all = gather::to_root(fabric, &words, number)?;
+    let rank = done.as_ref().map(rank_of);
+    let of_ranks = gather::values_to_root(fabric, rank.as_ref())?;
+    let Some((all, done)) = all.zip(done) else {
+        return Ok(None);
+    };
+    let mut iterations: Vec<Iterations> = all
+        .iter()
+        .map(|words| Iterations::of_words(words))
+        .collect();
+    for (iterations, by) in iterations
+        .iter_mut()
+        .zip(keeping.clocks().of_ranks(&ranks.nodes))
+    {
+        iterations.correct(by);
+    }
+    let mut of_ranks: Vec<BenchmarkRank> = of_ranks.into_iter().flatten().collect();
+    for (rank, times) in of_ranks.iter_mut().zip(times(&iterations)) {
+        rank.iterations = times;
+    }
+    Ok(Some(BenchmarkRun {
+        sheet: sheet(benchmark, &done, of_ranks),
+        iterations,
+    }))
+}
+
+/// Adds the run as a phase.
+fn add(bundle: &mut Bundle, run: &BenchmarkRun) -> Result<(), MeasureError> {
+    let all = &run.iterations;
+    let whole = all.iter().map(Iterations::whole).min().unwrap_or(0);
+    bundle.lost_iterations(run.sheet.iterations.saturating_sub(whole as u64));
+    let begin_ns = all.iter().map(Iterations::begin).max().unwrap_or(0);
+    let end_ns = all.iter().map(Iterations::end).min().unwrap_or(0);
+    let phase = Phase {
+        kind: PhaseKind::Benchmark(run.sheet.clone()),
+        begin_ns,
+        end_ns: end_ns.max(begin_ns),
+    };
+    bundle.add_regions(phase, |phase, table| {
+        for (rank, iterations) in all.iter().enumerate() {
+            for region in iterations.regions(Rank::new(rank as u32), phase, whole) {
+                table.push(region)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The number of ranks of a measurement with a single one.
+pub(crate) fn number_of<F: Fabric>(
+    fabric: &F,
+    options: &MeasureOptions,
+) -> Result<u32, MeasureError> {
+    let numbers = options.numbers(fabric.size())?;
+    Ok(numbers.first().copied().unwrap_or(fabric.size()))
+}
+
+/// Measures; the sheet is on rank 0.
+pub fn measure<F: Fabric>(
+    fabric: &mut F,
+    options: &MeasureOptions,
+    ranks: &Ranks,
+    mut calibration: Calibration,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Option<BenchmarkSheet>, MeasureError> {
+    let What::Benchmark(benchmark) = &options.what else {
+        return Ok(None);
+    };
+    let number = number_of(fabric, options)?;
+    if let Some(refusal) = check(fabric, ranks, benchmark, number)? {
+        return Err(refusal.error(benchmark));
+    }
+    let Some(mut keeping) = Keeping::begin(fabric, options, ranks, &calibration)? else {
+        return Ok(None);
+    };
+    let kept = options.output.is_some();
+    let done = run(
+        fabric,
+        (benchmark, number),
+        ranks,
+        kept,
+        &mut keeping,
+        stop,
+        progress,
+    );
+    match &done {
+        Ok(Some(run)) => keeping.add(|bundle| add(bundle, run)),
+        Ok(None) => {}
+        // The run is kept, and says why it has no result.
+        Err(MeasureError::Benchmark(error)) => keeping.note(&error.to_string()),
+        Err(_) => return done.map(|_| None),
+    }
+    let finished = keeping.finish(fabric, options, ranks, &mut calibration, stop);
+    let done = done?;
+    finished?;
+    match done {
+        Some(run) if run.sheet.iterations == 0 => Err(SessionError::Interrupted {
             kept: "nothing was measured".to_owned(),
         }
         .into()),
-        Some((all, done)) => {
-            let ranks = all.iter().map(|words| times(words)).collect();
-            Ok(Some(outcome(benchmark, memory, &done, ranks)))
-        }
-        None => Ok(None),
+        done => Ok(done.map(|run| run.sheet)),
     }
 }
 
-fn outcome(
-    benchmark: &Benchmark,
-    memory: Bytes,
-    done: &Verified,
-    ranks: Vec<RankTimes>,
-) -> BenchmarkOutcome {
+/// Measures several benchmarks, one after the other; the rows are on rank 0.
+pub fn measure_all<F: Fabric>(
+    fabric: &mut F,
+    options: &MeasureOptions,
+    ranks: &Ranks,
+    mut calibration: Calibration,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Option<Vec<BenchmarkRow>>, MeasureError> {
+    let What::Benchmarks(benchmarks) = &options.what else {
+        return Ok(None);
+    };
+    let number = number_of(fabric, options)?;
+    let Some(mut keeping) = Keeping::begin(fabric, options, ranks, &calibration)? else {
+        return Ok(None);
+    };
+    let kept = options.output.is_some();
+    let leads = fabric.rank().get() == 0;
+    let mut rows = Vec::new();
+    for benchmark in benchmarks {
+        let name = match benchmark {
+            Ok(benchmark) => benchmark.to_string(),
+            Err(unknown) => unknown.text.clone(),
+        };
+        let refused = match benchmark {
+            _ if !gather::agree(fabric, !stop.is_requested())? => {
+                Some("not started: interrupted".to_owned())
+            }
+            Ok(benchmark) => check(fabric, ranks, benchmark, number)?.map(Refusal::text),
+            Err(unknown) => Some(unknown.reason.clone()),
+        };
+        let ended = match (refused, benchmark) {
+            (None, Ok(benchmark)) => {
+                let target = (benchmark, number);
+                match run(fabric, target, ranks, kept, &mut keeping, stop, progress) {
+                    Ok(Some(done)) => {
+                        keeping.add(|bundle| add(bundle, &done));
+                        Ended::Done {
+                            sheet: Box::new(done.sheet),
+                        }
+                    }
+                    Ok(None) => continue,
+                    Err(MeasureError::Benchmark(error)) => Ended::Wrong {
+                        reason: error.to_string(),
+                    },
+                    Err(error) => return Err(error),
+                }
+            }
+            (reason, _) => Ended::Refused {
+                reason: reason.unwrap_or_default(),
+            },
+        };
+        rows.push(BenchmarkRow {
+            benchmark: name,
+            ended,
+        });
+    }
+    keeping.finish(fabric, options, ranks, &mut calibration, stop)?;
+    Ok(leads.then_some(rows))
+}
+
+fn sheet(benchmark: &Benchmark, done: &Verified, ranks: Vec<BenchmarkRank>) -> BenchmarkSheet {
     let longest = ranks.iter().map(|r| r.total).max();
     let longest = longest.unwrap_or(Nanos::ZERO).as_f64().max(1.0);
-    BenchmarkOutcome {
+    BenchmarkSheet {
         benchmark: benchmark.to_string(),
         verified: done.verified,
         iterations: done.iterations,
@@ -152,7 +382,7 @@ fn outcome(
         operations: done.operations,
         rate: done.operations as f64 * 1e3 / longest,
         checksum: done.checksum.map(|sum| format!("{sum:016x}")),
-        memory_per_rank: memory,
+        memory_per_rank: benchmark.memory_per_rank(ranks.len() as u32),
         ranks,
     }
 }
@@ -163,7 +393,7 @@ fn check_memory<F: Fabric>(
     ranks: &Ranks,
     benchmark: &Benchmark,
     number: u32,
-) -> Result<(), MeasureError> {
+) -> Result<Option<Refusal>, MeasureError> {
     let available = available_memory(Path::new("/")).map_or(u64::MAX, Bytes::get);
     let available = gather::of_all(fabric, [available])?;
     let each = benchmark.memory_per_rank(number);
@@ -175,36 +405,28 @@ fn check_memory<F: Fabric>(
             .collect();
         let left = here.iter().filter_map(|&rank| available.get(rank)?.first());
         let left = left.copied().min().unwrap_or(u64::MAX);
-        too_much(benchmark, each, here.len() as u64, name, left)?;
+        if let Some(reason) = too_much(each, here.len() as u64, name, left) {
+            return Ok(Some(Refusal::Memory(reason)));
+        }
     }
-    Ok(())
+    Ok(None)
 }
 
-fn too_much(
-    benchmark: &Benchmark,
-    each: Bytes,
-    ranks: u64,
-    node: &str,
-    left: u64,
-) -> Result<(), MeasureError> {
+/// Why so many ranks, each with so much memory, do not fit into what is left on a node.
+fn too_much(each: Bytes, ranks: u64, node: &str, left: u64) -> Option<String> {
     let needed = each.get().saturating_mul(ranks);
-    if needed <= left {
-        return Ok(());
-    }
     let (needed, left) = (Bytes::new(needed), Bytes::new(left));
-    Err(SessionError::NotPossible {
-        reason: format!(
-            "{benchmark} takes {each} for each of {ranks} on {node}, {needed} in all, and {left} of memory is available", ranks = counted(ranks, "rank")),
-        next: "use more nodes, or a smaller size".to_owned(),
-    }
-    .into())
+    (needed > left).then(|| {
+        let ranks = counted(ranks, "rank");
+        format!("takes {each} for each of {ranks} on {node}, {needed} in all, and {left} of memory is available")
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use idlewave_workloads::Record;
     use idlewave_workloads::is::Class;
+    use idlewave_workloads::{Parts, Record};
 
     fn done(total: u64) -> Verified {
         let parts = Parts {
@@ -226,21 +448,21 @@ mod tests {
     }
 
     #[test]
-    fn times_survive_being_sent_and_the_rest_is_computation() {
-        let sent = times(&words(&done(1_000)));
-        assert_eq!(sent.computation, Nanos::from_nanos(650));
-        assert_eq!(sent.verification, Nanos::from_nanos(1_000));
+    fn what_is_neither_collective_nor_point_to_point_is_computation() {
+        let rank = rank_of(&done(1_000));
+        assert_eq!(rank.computation, Nanos::from_nanos(650));
+        assert_eq!(rank.verification, Nanos::from_nanos(1_000));
         assert_eq!(
-            sent.collective + sent.point_to_point + sent.computation,
-            sent.total
+            rank.collective + rank.point_to_point + rank.computation,
+            rank.total
         );
     }
 
     #[test]
     fn the_rate_is_that_of_the_rank_that_took_longest() {
         let benchmark = Benchmark::Is(Class::S);
-        let ranks = [1_000_000, 2_000_000].map(|total| times(&words(&done(total))));
-        let found = outcome(&benchmark, Bytes::new(1), &done(1_000_000), ranks.to_vec());
+        let ranks = [1_000_000, 2_000_000].map(|total| rank_of(&done(total)));
+        let found = sheet(&benchmark, &done(1_000_000), ranks.to_vec());
         // 655,360 keys in 2 ms.
         assert_eq!(found.rate, 327.68);
         assert_eq!(found.checksum.as_deref(), Some("00000000000000ff"));
@@ -249,18 +471,29 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused_with_all_numbers() {
-        let benchmark = Benchmark::Is(Class::C);
         let gib = |n: u64| Bytes::new(n << 30);
-        assert!(too_much(&benchmark, gib(2), 4, "n1", 8 << 30).is_ok());
-        let error = too_much(&benchmark, gib(2), 4, "n1", (8 << 30) - 1);
-        let error = error.expect_err("a byte too much").to_string();
+        assert_eq!(too_much(gib(2), 4, "n1", 8 << 30), None);
+        let reason = too_much(gib(2), 4, "n1", (8 << 30) - 1).expect("a byte too much");
+        let error = Refusal::Memory(reason).error(&Benchmark::Is(Class::C));
+        let error = error.to_string();
         for part in [
-            "is:C",
+            "is:C takes",
             "2 GiB for each of 4 ranks on n1",
             "8 GiB in all",
             "available",
         ] {
             assert!(error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn a_wrong_number_of_ranks_is_refused_with_the_nearest() {
+        let benchmark = Benchmark::Is(Class::S);
+        assert!(Refusal::of(&benchmark, 512).is_none());
+        let refusal = || Refusal::of(&benchmark, 600).expect("more than buckets");
+        assert!(refusal().text().ends_with("; try 512"));
+        let error = refusal().error(&benchmark);
+        assert!(error.to_string().contains("is:S on 600 ranks"), "{error}");
+        assert_eq!(error.next_step().as_deref(), Some("give --ranks 512"));
     }
 }

@@ -187,6 +187,22 @@ impl Bundle {
         Ok(())
     }
 
+    /// Notes why the run lacks a result.
+    pub fn note(&mut self, why: &str) {
+        // What keeps this from being written also fails below.
+        let _ = self.out.note(Incomplete::Error(why.to_owned()));
+    }
+
+    /// Enters iterations of a benchmark that are not in the table.
+    pub fn lost_iterations(&mut self, count: u64) {
+        self.out.manifest.losses.enter(
+            "iterations of benchmarks for which there was no room",
+            count,
+            "their computations and calls are not in the analysis",
+            "measure fewer iterations, or fewer ranks",
+        );
+    }
+
     /// Records the correction of the rows that follow.
     pub fn align(&mut self, clocks: &Clocks) {
         for (node, sheet) in self.out.manifest.nodes.iter_mut().enumerate() {

@@ -6,7 +6,7 @@ use crate::place::{CONTEXTS, allowed_of, attached, bound, cpu_of, fabric_of};
 use crate::ranks::Ranks;
 use crate::threads::{MOST_THREADS, OfRank, on_threads};
 use crate::{FabricChoice, MeasureError, MeasureOptions, What};
-use crate::{benchmark, lockstep, md, ping_pong};
+use crate::{benchmark, lockstep, md, ping_pong, scaling};
 use idlewave_clock::{Calibration, Counter};
 use idlewave_fabric::mpi::MpiFabric;
 use idlewave_fabric::{Fabric, PointToPoint, Waiting};
@@ -132,16 +132,26 @@ fn rank<F: Fabric>(
     let results = match &options.what {
         What::PingPong { pairs, most_bytes } => {
             let plan = (*pairs, *most_bytes);
-            let found = ping_pong::measure(fabric, options, plan, calibration, stop, progress)?;
+            let found =
+                ping_pong::measure(fabric, options, &ranks, plan, calibration, stop, progress)?;
             found.map(Results::PingPong)
+        }
+        What::MolecularDynamics { .. } | What::Benchmark(_) if options.scaling.is_some() => {
+            let found = scaling::measure(fabric, options, &ranks, calibration, stop, progress)?;
+            found.map(Results::Scaling)
         }
         What::MolecularDynamics { .. } => {
             md::measure(fabric, options, &ranks, calibration, stop, progress)?
                 .map(|found| Results::MolecularDynamics(Box::new(found)))
         }
         What::Benchmark(_) => {
-            let found = benchmark::measure(fabric, options, &ranks, stop, progress)?;
+            let found = benchmark::measure(fabric, options, &ranks, calibration, stop, progress)?;
             found.map(Results::Benchmark)
+        }
+        What::Benchmarks(_) => {
+            let rows =
+                benchmark::measure_all(fabric, options, &ranks, calibration, stop, progress)?;
+            rows.map(|rows| Results::Benchmarks { rows })
         }
         _ => lockstep::measure(fabric, options, &ranks, calibration, stop, progress)?
             .map(Results::Lockstep),

@@ -53,20 +53,20 @@ pub struct MdOutcome {
 /// node's CLOCK_MONOTONIC, and the end in the last row. On rank 0, after correction, on the first
 /// node's clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Record {
+pub(crate) struct Record {
     pairs: u64,
     rows: Vec<[u64; WORDS]>,
 }
 
 impl Record {
-    fn to_words(&self) -> Vec<u64> {
+    pub fn to_words(&self) -> Vec<u64> {
         let mut words = vec![self.pairs];
         words.extend_from_slice(self.rows.as_flattened());
         words
     }
 
     /// Reads words; an empty record if they are invalid.
-    fn of_words(words: &[u64]) -> Self {
+    pub fn of_words(words: &[u64]) -> Self {
         let Some((&pairs, rest)) = words.split_first() else {
             return Self::default();
         };
@@ -84,13 +84,25 @@ impl Record {
         }
     }
 
-    fn steps(&self) -> usize {
+    pub fn steps(&self) -> usize {
         self.rows.len().saturating_sub(1)
+    }
+
+    /// The time of each step, and the part of it in forces.
+    pub fn times(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.rows.windows(2).map(|pair| {
+            let ([begin, .., force], [end, ..]) = (pair[0], pair[1]);
+            (end.saturating_sub(begin), end.saturating_sub(force))
+        })
     }
 }
 
 /// The most steps to run: as many as requested, or as can fit into the time.
-fn most_steps(steps: Option<u64>, duration: Nanos, ranks: u32) -> Result<u64, MeasureError> {
+pub(crate) fn most_steps(
+    steps: Option<u64>,
+    duration: Nanos,
+    ranks: u32,
+) -> Result<u64, MeasureError> {
     let room = MOST_STEPS / u64::from(ranks.max(1));
     match steps {
         Some(steps) if steps > room => Err(MeasureError::option(
@@ -104,7 +116,7 @@ fn most_steps(steps: Option<u64>, duration: Nanos, ranks: u32) -> Result<u64, Me
 }
 
 /// Runs this rank. All ranks call it with the same plan.
-fn run<F: Fabric>(
+pub(crate) fn run<F: Fabric>(
     fabric: &mut F,
     plan: &Plan<'_>,
     calibration: &mut Calibration,

@@ -2,11 +2,12 @@
 
 use crate::MeasureError;
 use idlewave_mpi::Search;
-use idlewave_run::{Coupling, ExchangeVariant};
+use idlewave_run::{Coupling, ExchangeVariant, Scaling};
+use idlewave_stats::quantiles::MEDIAN_NEEDS;
 use idlewave_units::{CpuSet, Nanos, counted};
-use idlewave_workloads::Benchmark;
 use idlewave_workloads::lockstep::HEADER;
 use idlewave_workloads::md::{cells_for, particles_in};
+use idlewave_workloads::{Benchmark, ParseBenchmarkError};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -18,6 +19,8 @@ const WORK: [Nanos; 2] = [Nanos::from_micros(1), Nanos::from_secs(1)];
 const MOST_RANKS: u32 = 4_096;
 /// The largest message; an all-to-all needs one per rank.
 const MOST_BYTES: u64 = 64 << 20;
+/// The most rounds of a series.
+const MOST_REPEATS: u32 = 100;
 /// The most particles per rank in molecular dynamics: 1 GB with the list of pairs at 2 million.
 const MOST_PARTICLES: u64 = 4_000_000;
 /// The most steps of all ranks together that are kept: 128 MB.
@@ -58,16 +61,8 @@ pub enum What {
     },
     /// A program with a size of its own that verifies its result.
     Benchmark(Benchmark),
-}
-
-/// How the work grows with the ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Scaling {
-    /// The work is divided among the ranks.
-    Strong,
-    /// Every rank does all of the work.
-    Weak,
+    /// Several, one after the other, or names of which there is none.
+    Benchmarks(Vec<Result<Benchmark, ParseBenchmarkError>>),
 }
 
 /// What carries the messages.
@@ -95,6 +90,8 @@ pub struct MeasureOptions {
     pub ranks: Vec<u32>,
     /// A series over rank counts.
     pub scaling: Option<Scaling>,
+    /// Rounds of a series of a benchmark or of molecular dynamics.
+    pub repeats: u32,
     /// CPUs; `None` for all allowed ones.
     pub cpus: Option<CpuSet>,
     /// `None`: network contexts if the environment names a device, else MPI if a launcher started
@@ -119,6 +116,7 @@ impl MeasureOptions {
             work: Nanos::from_micros(20),
             ranks: Vec::new(),
             scaling: None,
+            repeats: MEDIAN_NEEDS as u32,
             cpus: None,
             fabric: None,
             mpi: Search::default(),
@@ -176,6 +174,7 @@ impl MeasureOptions {
                 particles, steps, ..
             } => self.check_md(particles, steps),
             What::Benchmark(benchmark) => self.check_benchmark(&benchmark),
+            What::Benchmarks(ref benchmarks) => self.check_benchmarks(benchmarks),
         }
     }
 
@@ -217,12 +216,16 @@ impl MeasureOptions {
             let next = format!("give 2 to {MOST_STEPS}, or --duration instead");
             return Err(MeasureError::option(option, "not possible", next));
         }
-        if self.scaling.is_some() {
-            let next = "measure one number of ranks at a time";
-            let reason = "not possible for molecular dynamics";
-            return Err(MeasureError::option("--scaling", reason, next));
+        self.check_repeats()
+    }
+
+    fn check_repeats(&self) -> Result<(), MeasureError> {
+        if (1..=MOST_REPEATS).contains(&self.repeats) {
+            return Ok(());
         }
-        Ok(())
+        let option = format!("--repeats {}", self.repeats);
+        let next = format!("give 1 to {MOST_REPEATS}; an interval needs {MEDIAN_NEEDS}");
+        Err(MeasureError::option(option, "not possible", next))
     }
 
     fn check_benchmark(&self, benchmark: &Benchmark) -> Result<(), MeasureError> {
@@ -232,15 +235,34 @@ impl MeasureOptions {
                 return Err(MeasureError::option(name, "not possible", next));
             }
         }
-        if self.scaling.is_some() {
-            let next = "measure one number of ranks at a time";
+        let fixed = matches!(benchmark, Benchmark::Is(_) | Benchmark::Npb(_));
+        if fixed && self.scaling == Some(Scaling::Weak) {
             return Err(MeasureError::option(
-                "--scaling",
-                "not possible for a benchmark",
-                next,
+                "--scaling weak",
+                format!("the class fixes the size of {benchmark} for all ranks together"),
+                "give --scaling strong, or measure halo or md, whose ranks have a size each",
             ));
         }
-        self.no_bundle("a benchmark")
+        self.check_repeats()
+    }
+
+    fn check_benchmarks(
+        &self,
+        benchmarks: &[Result<Benchmark, ParseBenchmarkError>],
+    ) -> Result<(), MeasureError> {
+        // Among several it has a row that says so.
+        if let [Err(unknown)] = benchmarks {
+            let (name, reason) = (unknown.text.clone(), unknown.reason.clone());
+            return Err(MeasureError::option(name, reason, "give one of these"));
+        }
+        match self.scaling {
+            None => Ok(()),
+            Some(_) => Err(MeasureError::option(
+                "--scaling",
+                "not possible for all benchmarks together",
+                "name one, as in idlewave measure npb cg --scaling strong",
+            )),
+        }
     }
 
     fn check_ranks(&self) -> Result<(), MeasureError> {
@@ -289,7 +311,7 @@ impl MeasureOptions {
                 next,
             ));
         }
-        self.no_bundle("pingpong")
+        Ok(())
     }
 
     /// Several ways are compared on one number of ranks, and their runs are not kept.
@@ -315,17 +337,6 @@ impl MeasureOptions {
             return refused("ways are compared on one number of ranks", next);
         }
         Ok(())
-    }
-
-    fn no_bundle(&self, what: &str) -> Result<(), MeasureError> {
-        match self.output {
-            None => Ok(()),
-            Some(_) => Err(MeasureError::option(
-                "-o",
-                format!("{what} writes no bundle"),
-                "use --json, or `idlewave study` for a bundle with everything",
-            )),
-        }
     }
 }
 
@@ -450,13 +461,6 @@ mod tests {
             most_bytes: 8,
         };
         assert!(refused(|o| o.what = pairs(Some(0))).contains("--pairs 0"));
-        assert!(
-            refused(|o| {
-                o.what = pairs(None);
-                o.output = Some("x".into());
-            })
-            .contains("-o")
-        );
         let md = |particles, steps| What::MolecularDynamics {
             particles,
             steps,
@@ -466,5 +470,15 @@ mod tests {
         assert!(refused(|o| o.what = md(10, None)).contains("--particles 10"));
         assert!(refused(|o| o.what = md(u64::MAX, None)).contains("--particles"));
         assert!(refused(|o| o.what = md(4_000, Some(1))).contains("--steps 1"));
+        let repeats = refused(|o| {
+            o.what = md(4_000, None);
+            o.repeats = 0;
+        });
+        assert!(repeats.contains("--repeats 0"), "{repeats}");
+        let weak = refused(|o| {
+            o.what = What::Benchmark("is:S".parse().expect("a name"));
+            o.scaling = Some(Scaling::Weak);
+        });
+        assert!(weak.contains("the class fixes the size of is:S"), "{weak}");
     }
 }

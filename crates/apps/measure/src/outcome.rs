@@ -1,11 +1,12 @@
 //! What a measurement returns to its caller.
 
-use crate::benchmark::BenchmarkOutcome;
+use crate::benchmark::BenchmarkRow;
 use crate::load::NodeLoad;
 use crate::lockstep::LockstepOutcome;
 use crate::md::MdOutcome;
 use crate::ping_pong::PingPongFindings;
 use crate::ranks::Ranks;
+use idlewave_run::{BenchmarkSheet, ScalingSheet};
 use idlewave_units::Cpu;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -50,7 +51,14 @@ pub enum Results {
     /// Forces of a fluid in every step of every rank.
     MolecularDynamics(Box<MdOutcome>),
     /// A benchmark whose result was correct.
-    Benchmark(BenchmarkOutcome),
+    Benchmark(BenchmarkSheet),
+    /// A benchmark or molecular dynamics at several numbers of ranks.
+    Scaling(ScalingSheet),
+    /// Several benchmarks.
+    Benchmarks {
+        /// One row each.
+        rows: Vec<BenchmarkRow>,
+    },
 }
 
 /// A measurement with its results.

@@ -1,9 +1,14 @@
 //! Messages back and forth between pairs of ranks: latency and bandwidth over message length.
 
+use crate::bundle::Bundle;
+use crate::keeping::Keeping;
+use crate::ranks::Ranks;
 use crate::{MeasureError, MeasureOptions, gather};
 use idlewave_clock::{Calibration, Source, with_source};
 use idlewave_fabric::{Fabric, FabricError, Reduction, Tag, Waits};
 use idlewave_run::findings::Estimate;
+use idlewave_run::tables::{Region, RegionKind};
+use idlewave_run::{Phase, PhaseKind};
 use idlewave_session::{Progress, Stop};
 use idlewave_stats::quantiles;
 use idlewave_units::Rank;
@@ -60,6 +65,7 @@ fn partner(rank: u32, size: u32, pairs: u32) -> Option<(Rank, bool)> {
 pub fn measure<F: Fabric>(
     fabric: &mut F,
     options: &MeasureOptions,
+    ranks: &Ranks,
     plan: (Option<u32>, u64),
     mut calibration: Calibration,
     stop: &Stop,
@@ -78,6 +84,10 @@ pub fn measure<F: Fabric>(
             "start more ranks, or give fewer pairs",
         ));
     }
+    let Some(mut keeping) = Keeping::begin(fabric, options, ranks, &calibration)? else {
+        return Ok(None);
+    };
+    let kept = options.output.is_some();
     let (me, lengths) = (fabric.rank().get(), lengths(plan.1));
     let partner = partner(me, size, pairs);
     let mut sizes = Vec::new();
@@ -89,11 +99,14 @@ pub fn measure<F: Fabric>(
             break;
         }
         let counter = calibration.counter();
-        let round = |fabric: &mut F, rounds| with_source!(counter, s => rounds_of(fabric, s, partner, bytes as usize, rounds));
+        let round = |fabric: &mut F, rounds| with_source!(counter, s => rounds_of(fabric, s, partner, bytes as usize, rounds, kept));
         fabric.barrier(&mut || ())?;
         let first = round(fabric, WARM_UP)?;
         // The slowest pair determines how many rounds fit into the time.
-        let mean = first.iter().sum::<u64>() as f64 / WARM_UP as f64;
+        let begins = partner.is_some_and(|(_, begins)| begins);
+        let length = |&[begin, end]: &[u64; 2]| end.saturating_sub(begin);
+        let first = first.iter().filter(|_| begins).map(length);
+        let mean = first.sum::<u64>() as f64 / WARM_UP as f64;
         let mut seconds = [mean / calibration.counts_per_second()];
         fabric.allreduce(&mut seconds, Reduction::Max, &mut || ())?;
         let rounds = (budget / seconds[0].max(1e-9)) as u64;
@@ -101,14 +114,36 @@ pub fn measure<F: Fabric>(
         fabric.barrier(&mut || ())?;
         let times = round(fabric, rounds)?;
         calibration.update();
-        let half = |counts: &u64| (calibration.length_ns(*counts) / 2.0).round() as u64;
-        let own: Vec<u64> = times.iter().map(half).collect();
+        let half = |round| (calibration.length_ns(length(round)) / 2.0).round() as u64;
+        let own: Vec<u64> = times.iter().filter(|_| begins).map(half).collect();
         let all_ranks = fabric.size();
-        let Some(all) = gather::to_root(fabric, &own, all_ranks)? else {
+        let all = gather::to_root(fabric, &own, all_ranks)?;
+        let rows = match kept {
+            true => {
+                let ns = |counts: &u64| calibration.to_ns(*counts);
+                let own: Vec<u64> = times.as_flattened().iter().map(ns).collect();
+                keeping.compare(fabric)?;
+                gather::to_root(fabric, &own, all_ranks)?
+            }
+            false => None,
+        };
+        let Some(all) = all else {
             continue;
         };
         let latency = quantiles::median(&all.concat());
         let bandwidth = bytes as f64 * 1e9 / latency.value.max(1.0);
+        if let Some(mut rows) = rows {
+            for (rank, by) in rows.iter_mut().zip(keeping.clocks().of_ranks(&ranks.nodes)) {
+                rank.iter_mut().for_each(|time| *time = by.apply(*time));
+            }
+            let kind = PhaseKind::PingPong {
+                bytes,
+                pairs,
+                rounds,
+                latency: latency.clone(),
+            };
+            keeping.add(|bundle| add(bundle, kind, &rows));
+        }
         sizes.push(SizeFindings {
             bytes,
             latency,
@@ -118,21 +153,51 @@ pub fn measure<F: Fabric>(
         progress.at((i + 1) as f64 / lengths.len() as f64);
     }
     fabric.set_waits(Waits::Watched);
+    keeping.finish(fabric, options, ranks, &mut calibration, stop)?;
     Ok((me == 0).then_some(PingPongFindings { pairs, sizes }))
 }
 
-/// Round trips in counts, on the ranks that begin; the others return none.
+/// Adds the rounds of one length: begins and ends, by rank.
+fn add(bundle: &mut Bundle, kind: PhaseKind, rows: &[Vec<u64>]) -> Result<(), MeasureError> {
+    let begin_ns = rows.iter().filter_map(|rank| rank.first().copied()).min();
+    let end_ns = rows.iter().filter_map(|rank| rank.last().copied()).max();
+    let phase = Phase {
+        kind,
+        begin_ns: begin_ns.unwrap_or(0),
+        end_ns: end_ns.unwrap_or(0),
+    };
+    bundle.add_regions(phase, |phase, table| {
+        for (rank, times) in rows.iter().enumerate() {
+            for (iteration, round) in times.chunks_exact(2).enumerate() {
+                table.push(Region {
+                    rank: Rank::new(rank as u32),
+                    phase,
+                    iteration: iteration as u64,
+                    kind: RegionKind::RoundTrip,
+                    begin_ns: round[0],
+                    end_ns: round[1],
+                    bytes: None,
+                })?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Begins and ends of the rounds in counts, on the ranks that begin; of the others too if they are
+/// `kept`. A rank in no pair has none.
 fn rounds_of<F: Fabric, S: Source>(
     fabric: &mut F,
     source: S,
     partner: Option<(Rank, bool)>,
     bytes: usize,
     rounds: u64,
-) -> Result<Vec<u64>, FabricError> {
+    kept: bool,
+) -> Result<Vec<[u64; 2]>, FabricError> {
     let Some((partner, begins)) = partner else {
         return Ok(Vec::new());
     };
-    let mut times = Vec::with_capacity(if begins { rounds as usize } else { 0 });
+    let mut times = Vec::with_capacity(if begins || kept { rounds as usize } else { 0 });
     let (mut message, mut buffer) = (vec![0x5a; bytes], vec![0; bytes]);
     for _ in 0..rounds {
         let begin = source.now_ordered();
@@ -142,11 +207,12 @@ fn rounds_of<F: Fabric, S: Source>(
         }
         let receiving = fabric.start_receive(Some(partner), TAG, bytes, buffer)?;
         buffer = fabric.finish_receive(receiving, &mut || ())?.data;
-        if begins {
-            times.push(source.now_ordered().saturating_sub(begin));
-        } else {
+        if !begins {
             let sending = fabric.start_send(partner, TAG, message)?;
             message = fabric.finish_send(sending, &mut || ())?;
+        }
+        if begins || kept {
+            times.push([begin, source.now_ordered()]);
         }
     }
     Ok(times)

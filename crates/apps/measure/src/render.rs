@@ -25,6 +25,8 @@ pub fn render(outcome: &Outcome) -> String {
         Results::PingPong(found) => ping_pong(&mut out, found),
         Results::MolecularDynamics(found) => crate::render_md::md(&mut out, found),
         Results::Benchmark(found) => crate::render_benchmark::benchmark(&mut out, found),
+        Results::Benchmarks { rows } => crate::render_benchmark::benchmarks(&mut out, rows),
+        Results::Scaling(found) => crate::render_scaling::scaling(&mut out, found),
     };
     if outcome.interrupted {
         out.push_str("\nInterrupted: these are the results until then.\n");

@@ -168,6 +168,10 @@ codes! {
         Reduce = 7,
         /// A message from every rank to every rank.
         Alltoall = 8,
+        /// Calls of a benchmark, one or several in a row.
+        Communication = 9,
+        /// A round trip of a ping-pong.
+        RoundTrip = 10,
     }
 
     /// What an MPI function does: column `class` of [`Operations`](crate::tables::Operations).

@@ -3,8 +3,8 @@
 
 use crate::contamination::told;
 use crate::{
-    Conditions, Contamination, Header, Ledger, Manifest, NoiseProfile, ReservedBy, SourceKind,
-    TraceMode, TraceSheet, WorkKernel,
+    BenchmarkSheet, Conditions, Contamination, Header, Ledger, Manifest, NoiseProfile, ReservedBy,
+    SourceKind, TraceMode, TraceSheet, WorkKernel,
 };
 use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, NodeId, Rank};
 use serde::{Deserialize, Serialize};
@@ -82,6 +82,18 @@ pub struct Findings {
     /// marked region that has such computations.
     #[serde(default)]
     pub jitter: Vec<JitterFindings>,
+    /// The benchmarks, in order of phases.
+    #[serde(default)]
+    pub benchmarks: Vec<BenchmarkFindings>,
+}
+
+/// A benchmark.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BenchmarkFindings {
+    /// Index of the phase in the manifest.
+    pub phase: u32,
+    /// What it reported.
+    pub sheet: BenchmarkSheet,
 }
 
 impl Findings {

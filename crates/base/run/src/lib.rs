@@ -6,6 +6,7 @@
 //! once explained, `findings.json`. The schema is written down in docs/run-bundle.md.
 
 mod batches;
+mod benchmark;
 mod bundle;
 mod codes;
 mod column;
@@ -32,6 +33,10 @@ mod turn;
 mod work;
 
 pub use batches::for_each_batch;
+pub use benchmark::{
+    BenchmarkCalls, BenchmarkRank, BenchmarkRegion, BenchmarkSheet, IterationTimes, Scaling,
+    ScalingPoint, ScalingSheet,
+};
 pub use bundle::{RunReader, RunWriter, is_run};
 pub use column::Cell;
 pub use conditions::{Conditions, Neighbour, Realtime, Reserve, ReservedBy};

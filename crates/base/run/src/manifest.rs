@@ -1,9 +1,10 @@
 //! `run.json`: what a run is, where it was recorded, what it holds and what is missing.
 
 use crate::{
-    Conditions, Contamination, Coupling, ExchangeVariant, HostSheet, Ledger, Neighbourhood,
-    Simulated, Turn, WorkKernel, busy_nodes,
+    BenchmarkSheet, Conditions, Contamination, Coupling, ExchangeVariant, HostSheet, Ledger,
+    Neighbourhood, ScalingSheet, Simulated, Turn, WorkKernel, busy_nodes,
 };
+use idlewave_stats::estimate::Estimate;
 use idlewave_units::{Bytes, Cpu, Nanos, NodeId, Pid, Rank};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -76,6 +77,17 @@ impl Manifest {
             )
         };
         !self.phases.is_empty() && self.phases.iter().all(of_cpu)
+    }
+
+    /// Whether it measured only programs with a result of their own: benchmarks and ping-pongs.
+    pub fn is_of_benchmarks(&self) -> bool {
+        let own = |p: &Phase| {
+            matches!(
+                p.kind,
+                PhaseKind::Benchmark(_) | PhaseKind::PingPong { .. } | PhaseKind::Scaling(_)
+            )
+        };
+        !self.phases.is_empty() && self.phases.iter().all(own)
     }
 
     /// The node whose CPUs phase number `phase` measured by themselves; `None` if it did something
@@ -329,6 +341,21 @@ pub enum PhaseKind {
         /// the start; `None` if it was not computed.
         energy_drift: Option<f64>,
     },
+    /// A benchmark that verifies its result; table `regions`.
+    Benchmark(BenchmarkSheet),
+    /// Messages of one size back and forth between pairs; table `regions`.
+    PingPong {
+        /// Bytes of a message.
+        bytes: u64,
+        /// Simultaneous pairs: rank i with rank i + half of the ranks.
+        pairs: u32,
+        /// Round trips of each pair.
+        rounds: u64,
+        /// Median of half a round trip over all pairs, nanoseconds.
+        latency: Estimate,
+    },
+    /// A program at several numbers of ranks; no table.
+    Scaling(ScalingSheet),
     /// A program was recorded; tables `calls`, `transfers`, `communicators`, `operations` and
     /// `marks` if it is an MPI program, the kernel's view in any case.
     Recorded {
@@ -352,7 +379,12 @@ impl PhaseKind {
             Self::Detour { node, .. }
             | Self::FixedWork { node, .. }
             | Self::FixedTime { node, .. } => Some(*node),
-            Self::Lockstep { .. } | Self::MolecularDynamics { .. } | Self::Recorded { .. } => None,
+            Self::Lockstep { .. }
+            | Self::MolecularDynamics { .. }
+            | Self::Benchmark(_)
+            | Self::PingPong { .. }
+            | Self::Scaling(_)
+            | Self::Recorded { .. } => None,
         }
     }
 }

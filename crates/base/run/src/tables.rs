@@ -237,7 +237,8 @@ tables! {
     }
 
     /// A stretch of a rank's time: one iteration of a lockstep run has one `compute` and one wait;
-    /// one of the Lennard-Jones run has `update`, `exchange`, perhaps `rebuild`, and `force`.
+    /// one of the Lennard-Jones run has `update`, `exchange`, perhaps `rebuild`, and `force`; one of a
+    /// benchmark has `compute` and `communication` in turn; a round of a ping-pong has one row.
     Regions of Region = "regions" {
         /// Rank.
         rank: Rank,
@@ -246,7 +247,8 @@ tables! {
         /// Iteration, from 0 in each phase.
         iteration: u64,
         /// 0 compute, 1 exchange with neighbours, 2 barrier; of the Lennard-Jones run: 3 forces, 4
-        /// rebuild of the list, 5 update; 6 allreduce, 7 reduce, 8 all-to-all.
+        /// rebuild of the list, 5 update; 6 allreduce, 7 reduce, 8 all-to-all, 9 calls of a
+        /// benchmark, 10 round trip.
         kind: RegionKind,
         /// Start.
         begin_ns: u64,

@@ -45,6 +45,27 @@ impl Benchmark {
         }
     }
 
+    /// Why it cannot run on this number of ranks, if so, and on which it can.
+    pub fn refusal(&self, ranks: u32) -> Option<String> {
+        match self {
+            Self::Npb(npb) => npb.allowed().refusal(ranks),
+            Self::Is(_) | Self::Halo(_) => {
+                let most = self.most_ranks();
+                (ranks == 0 || ranks > most)
+                    .then(|| format!("it has work for at most {most} ranks, not for {ranks}"))
+            }
+        }
+    }
+
+    /// The numbers of ranks on which it can run that are closest to this one, below and above.
+    pub fn nearest(&self, ranks: u32) -> Vec<u32> {
+        let fits = |number: &u32| self.refusal(*number).is_none();
+        let most = self.most_ranks();
+        let below = (1..ranks.min(most.saturating_add(1))).rev().find(fits);
+        let above = (ranks.saturating_add(1)..=most.max(1)).find(fits);
+        below.into_iter().chain(above).collect()
+    }
+
     /// Timed iterations unless halted.
     pub fn iterations(&self) -> u64 {
         match self {
@@ -153,6 +174,17 @@ mod tests {
         }
         let short: Benchmark = "halo:8x8x8,dims=3,steps=100".parse().expect("all usual");
         assert_eq!(short.to_string(), "halo:8");
+    }
+
+    #[test]
+    fn the_nearest_numbers_of_ranks_are_below_and_above() {
+        let near = |name: &str, ranks| name.parse::<Benchmark>().expect(name).nearest(ranks);
+        assert_eq!(near("is:S", 600), [512]);
+        assert_eq!(near("is:S", 0), [1]);
+        assert_eq!(near("halo:8", 3), [2, 4]);
+        let is: Benchmark = "is:S".parse().expect("a name");
+        assert_eq!(is.refusal(512), None);
+        assert!(is.refusal(513).is_some_and(|why| why.contains("512")));
     }
 
     #[test]

@@ -41,5 +41,7 @@ pub use kernel::{Fma, Integer, Kernel};
 pub use neighbours::Neighbours;
 pub use quanta::Quanta;
 pub use rows::Rows;
-pub use stopwatch::{Call, CallTable, Calls, MOST_ITERATIONS, Parts, Record, Region, Stopwatch};
+pub use stopwatch::{
+    Call, CallTable, Calls, MOST_ITERATIONS, MOST_STRETCHES, Parts, Record, Region, Stopwatch,
+};
 pub use verified::Verified;

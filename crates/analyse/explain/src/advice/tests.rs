@@ -61,6 +61,7 @@ fn findings(sources: Vec<SourceFinding>) -> Findings {
         losses: Ledger::default(),
         program: None,
         jitter: Vec::new(),
+        benchmarks: Vec::new(),
     }
 }
 

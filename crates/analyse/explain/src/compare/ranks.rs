@@ -101,6 +101,9 @@ fn is_same_work(manifests: [&Manifest; 2], phases: [u32; 2]) -> bool {
                 ..
             }),
         ) => particles_per_rank == other,
+        (Some(PhaseKind::Benchmark(sheet)), Some(PhaseKind::Benchmark(other))) => {
+            sheet.benchmark == other.benchmark
+        }
         _ => true,
     }
 }

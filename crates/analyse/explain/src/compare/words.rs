@@ -77,6 +77,11 @@ pub fn parts(manifest: &Manifest) -> String {
             PhaseKind::MolecularDynamics { .. } => {
                 format!("molecular dynamics of {} ranks", manifest.ranks.len())
             }
+            PhaseKind::Benchmark(sheet) => {
+                format!("{} of {} ranks", sheet.benchmark, sheet.ranks.len())
+            }
+            PhaseKind::PingPong { .. } => "ping-pong".to_owned(),
+            PhaseKind::Scaling(sheet) => format!("scaling of {}", sheet.program),
             PhaseKind::Recorded { .. } => "a recorded program".to_owned(),
         };
         if !parts.contains(&part) {

@@ -2,15 +2,20 @@
 
 use crate::ExplainError;
 use crate::turns;
-use crate::watched::taking_part;
+use crate::watched::ranks_of;
 use idlewave_run::tables::{Marks, RegionKind, Regions};
 use idlewave_run::{PhaseKind, RunReader};
-use std::collections::BTreeMap;
+use idlewave_units::counted;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewer steps are not a series.
 const LEAST_STEPS: usize = 2;
 /// Marked regions analysed, those with the most time first.
 const MOST_MARKS: usize = 8;
+
+/// Sizes of the messages whose round trips are analysed: the latency, a usual message, and one that
+/// is all bandwidth.
+const PING_PONG: [u64; 3] = [0, 1 << 10, 1 << 20];
 
 /// Durations of all ranks in all steps that all of them completed, step by step, in the order of
 /// the ranks.
@@ -50,6 +55,13 @@ impl Lists {
         self.durations[rank].push(duration);
     }
 
+    /// More of a rank's last step.
+    fn add(&mut self, rank: usize, duration: u64) {
+        if let Some(last) = self.durations[rank].last_mut() {
+            *last += duration;
+        }
+    }
+
     /// The steps that all ranks have, starting with the first; `None` if there are too few.
     fn series(self, phase: u32, name: String) -> Option<StepSeries> {
         let ranks = self.begins.len();
@@ -83,7 +95,17 @@ fn wanted(kind: &PhaseKind) -> Option<(RegionKind, String)> {
             RegionKind::Compute,
             format!("computation ({})", coupling.name()),
         )),
-        PhaseKind::Detour { .. }
+        PhaseKind::Benchmark(sheet) => Some((
+            RegionKind::Compute,
+            format!("computation ({})", sheet.benchmark),
+        )),
+        PhaseKind::PingPong { bytes, .. } if PING_PONG.contains(bytes) => Some((
+            RegionKind::RoundTrip,
+            format!("round trips of {}", counted(*bytes, "byte")),
+        )),
+        PhaseKind::PingPong { .. }
+        | PhaseKind::Scaling(_)
+        | PhaseKind::Detour { .. }
         | PhaseKind::FixedWork { .. }
         | PhaseKind::FixedTime { .. }
         | PhaseKind::Recorded { .. } => None,
@@ -92,20 +114,23 @@ fn wanted(kind: &PhaseKind) -> Option<(RegionKind, String)> {
 
 /// Calls `each` with every series of a run, in order of phases; ways that took turns come next. One
 /// phase, or way, is in memory at a time.
-pub fn for_each(run: &RunReader, mut each: impl FnMut(StepSeries)) -> Result<(), ExplainError> {
+pub fn for_each(
+    run: &RunReader,
+    mut each: impl FnMut(StepSeries) -> Result<(), ExplainError>,
+) -> Result<(), ExplainError> {
     let manifest = run.manifest();
     for (number, phase) in manifest.phases.iter().enumerate() {
         if let Some((region, name)) = wanted(&phase.kind) {
             // A rank that took part but has no records leaves no step that all ranks have.
             let ranks = match phase.kind {
-                PhaseKind::Lockstep { ranks, .. } => taking_part(manifest, ranks),
-                _ => taking_part(manifest, None),
+                // Those that begin.
+                PhaseKind::PingPong { pairs, .. } => manifest.ranks.len().min(pairs as usize),
+                _ => ranks_of(manifest, &phase.kind),
             };
             let steps = regions(run, number as u32, region, ranks)?;
-            steps
-                .series(number as u32, name)
-                .into_iter()
-                .for_each(&mut each);
+            if let Some(series) = steps.series(number as u32, name) {
+                each(series)?;
+            }
         }
     }
     turns::for_each_way(run, &mut each)?;
@@ -116,7 +141,7 @@ pub fn for_each(run: &RunReader, mut each: impl FnMut(StepSeries)) -> Result<(),
     if let Some(phase) = recorded {
         marks(run, manifest.ranks.len(), phase as u32)?
             .into_iter()
-            .for_each(each);
+            .try_for_each(each)?;
     }
     Ok(())
 }
@@ -130,6 +155,7 @@ pub fn step_series(run: &RunReader) -> Result<Vec<StepSeries>, ExplainError> {
     for_each(run, |mut series| {
         series.begins = Vec::new();
         all.push(series);
+        Ok(())
     })?;
     Ok(all)
 }
@@ -148,12 +174,45 @@ fn regions(
         }
         let rank = r.rank.index();
         // After a lost block, the rest of this rank's records cannot be used.
-        let next = lists.begins.get(rank).map(|list| list.len() as u64);
-        if next == Some(r.iteration) && r.begin_ns <= r.end_ns {
-            lists.push(rank, r.begin_ns, r.end_ns - r.begin_ns);
+        let Some(next) = lists.begins.get(rank).map(|list| list.len() as u64) else {
+            return;
+        };
+        if r.begin_ns > r.end_ns {
+            return;
+        }
+        let length = r.end_ns - r.begin_ns;
+        if next == r.iteration {
+            lists.push(rank, r.begin_ns, length);
+        } else if next == r.iteration + 1 {
+            // Computations of benchmarks are in several stretches.
+            lists.add(rank, length);
         }
     })?;
     Ok(lists)
+}
+
+/// Begins and ends of the stretches of these computations, by their places in the series.
+pub fn stretches(
+    run: &RunReader,
+    series: &StepSeries,
+    places: &[usize],
+) -> Result<BTreeMap<usize, Vec<(u64, u64)>>, ExplainError> {
+    let mut found: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
+    let phase = run.manifest().phases.get(series.phase as usize);
+    if !phase.is_some_and(|phase| matches!(phase.kind, PhaseKind::Benchmark(_))) {
+        let whole = |&i: &usize| (series.begins[i], series.begins[i] + series.durations[i]);
+        found.extend(places.iter().map(|i| (*i, vec![whole(i)])));
+        return Ok(found);
+    }
+    let wanted: BTreeSet<usize> = places.iter().copied().collect();
+    run.for_each::<Regions>(|r| {
+        let place = r.iteration as usize * series.ranks + r.rank.index();
+        let of_series = r.phase == series.phase && r.rank.index() < series.ranks;
+        if of_series && r.kind == RegionKind::Compute && wanted.contains(&place) {
+            found.entry(place).or_default().push((r.begin_ns, r.end_ns));
+        }
+    })?;
+    Ok(found)
 }
 
 /// Regions of one name that every rank marked; the k-th region of each rank is step k.

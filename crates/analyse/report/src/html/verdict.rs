@@ -3,6 +3,7 @@
 use super::markup::{absent, escape, number, prose, section};
 use super::noise::cpu_name;
 use crate::number::capitalised;
+use crate::text::benchmark_sentence;
 use crate::{facts, story};
 use idlewave_run::Manifest;
 use idlewave_run::findings::{Advice, Findings, LockstepFindings};
@@ -78,7 +79,16 @@ pub(super) fn verdict(manifest: &Manifest, findings: &Findings) -> String {
         body.push_str(&program(manifest, findings, &recorded));
     }
     // A recorded program has no other verdict, unless lockstep runs were measured as well.
-    if story::recorded(manifest).is_some() && findings.lockstep.is_empty() {
+    let own = story::recorded(manifest).is_some() || manifest.is_of_benchmarks();
+    if own && findings.lockstep.is_empty() {
+        for found in &findings.benchmarks {
+            let sentence = format!(
+                "{}: {}",
+                found.sheet.benchmark,
+                benchmark_sentence(&found.sheet)
+            );
+            body.push_str(&format!("<p>{}</p>\n", prose(&sentence)));
+        }
         return section("verdict", "Verdict", &body);
     }
     body.push_str("<div class=\"tiles\">\n");

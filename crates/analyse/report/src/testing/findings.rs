@@ -30,6 +30,7 @@ pub fn bare_findings() -> Findings {
         },
         program: None,
         jitter: Vec::new(),
+        benchmarks: Vec::new(),
         contamination: Contamination::default(),
         conditions: Default::default(),
         cpus: Vec::new(),
@@ -86,6 +87,7 @@ pub(super) fn find(machine: &Machine, manifest: &Manifest) -> Findings {
         trace: manifest.nodes[0].trace.clone(),
         program: None,
         jitter: Vec::new(),
+        benchmarks: Vec::new(),
         contamination: manifest.nodes[0].contamination.clone(),
         conditions: Default::default(),
         cpus: machine

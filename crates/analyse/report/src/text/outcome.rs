@@ -114,11 +114,11 @@ fn run_row(run: &LockstepFindings) -> Vec<String> {
 
 /// The table of sources, most time lost first. The unexplained part is always shown.
 pub(super) fn sources(screen: &mut Screen, manifest: &Manifest, findings: &Findings) {
-    let of_cpus = manifest.is_of_cpus();
+    let (of_cpus, benchmarks) = (manifest.is_of_cpus(), manifest.is_of_benchmarks());
     let mut shown: Vec<&SourceFinding> = findings.sources.iter().take(SOURCES_SHOWN).collect();
     // Without a kernel trace, nobody is known to have taken time from a measuring loop.
     let nothing = |s: &&SourceFinding| s.stolen == Nanos::ZERO;
-    if of_cpus && shown.iter().all(nothing) || shown.is_empty() {
+    if (of_cpus || benchmarks) && shown.iter().all(nothing) || shown.is_empty() {
         return;
     }
     let unnamed = findings
@@ -132,6 +132,7 @@ pub(super) fn sources(screen: &mut Screen, manifest: &Manifest, findings: &Findi
     let recorded = story::recorded(manifest).is_some();
     let heading = match (recorded, &findings.program) {
         _ if of_cpus => "WHO TAKES TIME (stolen = from the measuring loops of all CPUs)",
+        _ if benchmarks => "WHO TAKES TIME (stolen = from the ranks, computing or in calls)",
         (false, _) => "WHO COSTS TIME (lost = by all ranks; ampl = lost per time stolen)",
         (true, Some(_)) => {
             "WHO COSTS TIME (lost = by all ranks; late = delays that ranks waited for)"

@@ -1,19 +1,22 @@
 //! `idlewave measure`: turns options into a measurement and prints its outcome.
 
+mod benchmarks;
 mod cpus;
+mod list;
 mod shared;
 mod smt;
 mod step;
 
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::json::Begun;
 use crate::output::print;
 use crate::progress::Bars;
+use benchmarks::{HaloArgs, IsArgs, NpbArgs};
 use clap::{Args, Subcommand, ValueEnum};
 use cpus::{DetourArgs, FtqArgs, FwqArgs, LoadSweepArgs, WarmUpArgs};
 use idlewave_fabric::netctx::device::Attachment;
 use idlewave_measure::{
-    Benchmark, Class, FabricChoice, Halo, MeasureError, MeasureOptions, Scaling, What, measure,
+    Ended, FabricChoice, MeasureError, MeasureOptions, Outcome, Results, Scaling, What, measure,
     render,
 };
 use idlewave_mpi::{Launch, MpiError, Search};
@@ -35,8 +38,12 @@ Examples:
   mpirun -n 4 idlewave measure exchange --scaling weak --ranks 1,2,4
   mpirun -n 4 idlewave measure barrier --mpi-of ./app
   mpirun -n 4 idlewave measure md --particles 32000 --duration 10s -o fluid
+  mpirun -n 4 idlewave measure npb cg --class A -o run
+  idlewave measure npb all
+  mpirun -n 4 idlewave measure npb ep --class A --scaling strong
   mpirun -n 4 idlewave measure is --class A
   idlewave measure halo --cells 64 --steps 100 --dims 3
+  mpirun -n 4 idlewave measure halo --scaling weak
   idlewave measure pingpong --ranks 2 --json
   idlewave measure detour --duration 1min -o detours
   idlewave measure fwq --work 100000 --runs 100000
@@ -72,6 +79,8 @@ enum Measurement {
     /// How much a computation that every rank of a program repeats varies, and what waiting for the
     /// slowest costs: from its times in a file, or from a run; two are compared
     Step(StepsArgs),
+    /// All measurements, with their options and an example
+    List,
 }
 
 /// What ranks measure together.
@@ -92,6 +101,8 @@ enum OfRanks {
     /// Molecular dynamics (Lennard-Jones fluid): how much equal computations vary, and what the
     /// slowest cost
     Md(MdArgs),
+    /// The NAS Parallel Benchmarks, one or all: where each rank's time goes
+    Npb(NpbArgs),
     /// Integer sort of the NAS Parallel Benchmarks: where each rank's time goes
     Is(IsArgs),
     /// Stencil with halo exchange: where each rank's time goes
@@ -139,12 +150,8 @@ struct StepArgs {
     /// Run once with each number of ranks given; strong divides the work among them
     #[arg(long, value_enum)]
     scaling: Option<ScalingArg>,
-    /// Directory for a run, for explain and report; must not exist, or be empty
-    #[arg(short, long, value_name = "RUN")]
-    output: Option<PathBuf>,
-    /// With -o, do not trace the kernel of the first node (causes will have no names)
-    #[arg(long, requires = "output")]
-    no_trace: bool,
+    #[command(flatten)]
+    keep: KeepArgs,
 }
 
 #[derive(Debug, Args)]
@@ -171,6 +178,8 @@ struct PingPongArgs {
     /// Size of the largest message
     #[arg(long, default_value_t = 4 << 20, value_name = "N")]
     bytes: u64,
+    #[command(flatten)]
+    keep: KeepArgs,
 }
 
 #[derive(Debug, Args)]
@@ -191,54 +200,32 @@ struct MdArgs {
     /// Sum the energy every N steps; 0 for never
     #[arg(long, default_value_t = 100, value_name = "N")]
     energy_every: u64,
+    #[command(flatten)]
+    keep: KeepArgs,
+    #[command(flatten)]
+    scale: ScaleArgs,
+}
+
+/// Where a run is kept.
+#[derive(Debug, Args)]
+struct KeepArgs {
     /// Directory for a run, for explain and report; must not exist, or be empty
     #[arg(short, long, value_name = "RUN")]
     output: Option<PathBuf>,
-    /// With -o, do not trace the kernel (causes will have no names)
+    /// With -o, do not trace the kernel of the first node (causes will have no names)
     #[arg(long, requires = "output")]
     no_trace: bool,
 }
 
+/// A series over numbers of ranks.
 #[derive(Debug, Args)]
-struct IsArgs {
-    /// Size: S (2^16 keys), W (2^20), A (2^23), B (2^25) or C (2^27)
-    #[arg(long, default_value = "S", value_name = "CLASS")]
-    class: Class,
-    #[command(flatten)]
-    output: OutputArgs,
-    #[command(flatten)]
-    ranks: RanksArgs,
-}
-
-#[derive(Debug, Args)]
-struct HaloArgs {
-    /// Cells per rank along each edge, from 4 to 4096, as in 64 or 64x32x16
-    #[arg(long, default_value = "64", value_name = "N", value_parser = cells)]
-    cells: Halo,
-    /// Steps
-    #[arg(long, default_value_t = 100, value_name = "N")]
-    steps: u32,
-    /// Dimensions of the grid of ranks, 1 to 3
-    #[arg(long, default_value_t = 3, value_name = "N")]
-    dims: u32,
-    /// Combine the residual (the largest change) of all ranks every N steps; 0 for never
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    residual_every: u32,
-    /// Make the grid end at its borders instead of wrapping around
-    #[arg(long)]
-    open: bool,
-    #[command(flatten)]
-    output: OutputArgs,
-    #[command(flatten)]
-    ranks: RanksArgs,
-}
-
-/// Parses only the cells; the rest of a halo benchmark has its own options.
-fn cells(text: &str) -> Result<Halo, String> {
-    match text.contains(',') {
-        true => Err("give one number, or three as in 64x32x16".to_owned()),
-        false => text.parse(),
-    }
+struct ScaleArgs {
+    /// Run with each number of ranks that fits, in turn; strong divides the work among them
+    #[arg(long, value_enum)]
+    scaling: Option<ScalingArg>,
+    /// With --scaling, how often each number has its turn; an interval needs 6
+    #[arg(long, default_value_t = 6, value_name = "N", requires = "scaling")]
+    repeats: u32,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -310,13 +297,32 @@ impl StepArgs {
         let (mut options, json) = self.common.options(what);
         self.ranks.fill(&mut options);
         options.work = self.work;
-        options.scaling = self.scaling.map(|scaling| match scaling {
-            ScalingArg::Strong => Scaling::Strong,
-            ScalingArg::Weak => Scaling::Weak,
-        });
+        options.scaling = self.scaling.map(Scaling::from);
+        self.keep.fill(&mut options);
+        (options, json)
+    }
+}
+
+impl KeepArgs {
+    fn fill(self, options: &mut MeasureOptions) {
         options.output = self.output;
         options.trace = !self.no_trace;
-        (options, json)
+    }
+}
+
+impl ScaleArgs {
+    fn fill(&self, options: &mut MeasureOptions) {
+        options.scaling = self.scaling.map(Scaling::from);
+        options.repeats = self.repeats;
+    }
+}
+
+impl From<ScalingArg> for Scaling {
+    fn from(scaling: ScalingArg) -> Self {
+        match scaling {
+            ScalingArg::Strong => Self::Strong,
+            ScalingArg::Weak => Self::Weak,
+        }
     }
 }
 
@@ -346,6 +352,7 @@ impl OfRanks {
                 };
                 let (mut options, json) = args.common.options(what);
                 args.ranks.fill(&mut options);
+                args.keep.fill(&mut options);
                 (options, json)
             }
             Self::Md(args) => {
@@ -357,29 +364,13 @@ impl OfRanks {
                 };
                 let (mut options, json) = args.common.options(what);
                 args.ranks.fill(&mut options);
-                options.output = args.output;
-                options.trace = !args.no_trace;
+                args.keep.fill(&mut options);
+                args.scale.fill(&mut options);
                 (options, json)
             }
-            Self::Is(args) => {
-                let what = What::Benchmark(Benchmark::Is(args.class));
-                let (mut options, json) = args.output.options(what);
-                args.ranks.fill(&mut options);
-                (options, json)
-            }
-            Self::Halo(args) => {
-                let halo = Halo {
-                    steps: args.steps,
-                    dims: args.dims,
-                    residual_every: args.residual_every,
-                    periodic: !args.open,
-                    ..args.cells
-                };
-                let what = What::Benchmark(Benchmark::Halo(halo));
-                let (mut options, json) = args.output.options(what);
-                args.ranks.fill(&mut options);
-                (options, json)
-            }
+            Self::Npb(args) => args.options(),
+            Self::Is(args) => args.options(),
+            Self::Halo(args) => args.options(),
         }
     }
 }
@@ -395,6 +386,7 @@ pub fn run_measure(args: MeasureArgs, stop: &Stop) -> Result<(), Failure> {
         Measurement::LoadSweep(args) => args.run(stop),
         Measurement::Smt(args) => args.run(stop),
         Measurement::Step(args) => args.run(stop),
+        Measurement::List => print(&list::text()),
     }
 }
 
@@ -408,12 +400,40 @@ fn run_ranks(what: OfRanks, stop: &Stop) -> Result<(), Failure> {
     bars.finish();
     match of_job(done, launched)? {
         None => Ok(()),
-        Some(outcome) if json => {
+        Some(outcome) => {
+            printed(begun, &outcome, json)?;
+            verified(&outcome.results)
+        }
+    }
+}
+
+fn printed(begun: Begun, outcome: &Outcome, json: bool) -> Result<(), Failure> {
+    match json {
+        true => {
             let nodes = outcome.place.nodes.clone();
             let header = begun.header(nodes, outcome.interrupted, &outcome.machine);
-            crate::json::print_below(header, &outcome)
+            crate::json::print_below(header, outcome)
         }
-        Some(outcome) => print(&render(&outcome)),
+        false => print(&render(outcome)),
+    }
+}
+
+/// A failure if one of several benchmarks had a wrong result; of a single one it is an error.
+fn verified(results: &Results) -> Result<(), Failure> {
+    let Results::Benchmarks { rows } = results else {
+        return Ok(());
+    };
+    let wrong = rows
+        .iter()
+        .filter(|r| matches!(r.ended, Ended::Wrong { .. }));
+    let wrong: Vec<&str> = wrong.map(|row| row.benchmark.as_str()).collect();
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => {
+            let what = format!("verify {}", wrong.join(", "));
+            let next = "run it again; if it is wrong again, on other nodes, with another MPI library, or between threads";
+            Err(Failure::new(Exit::Other, what).with_next(next))
+        }
     }
 }
 

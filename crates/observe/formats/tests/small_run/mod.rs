@@ -312,6 +312,7 @@ fn findings(trace: idlewave_run::TraceSheet) -> Findings {
         losses: Ledger::default(),
         program: None,
         jitter: Vec::new(),
+        benchmarks: Vec::new(),
     }
 }
 

@@ -111,15 +111,19 @@ impl<'a> Worker<'a> {
         largest: f64,
     ) -> Result<(), WorkloadError> {
         if self.sweeps == self.wave.lifetime {
+            watch.region("new wave");
             self.compare();
             self.block.set(&self.wave);
             self.sweeps = 0;
         }
+        watch.region("exchange");
         self.exchange(watch)?;
+        watch.region("sweep");
         self.block.sweep();
         self.sweeps += 1;
         let every = u64::from(self.halo.residual_every);
         if every > 0 && (step + 1) % every == 0 {
+            watch.region("residual");
             let mut change = [self.block.change()];
             watch.allreduce(&mut change, Reduction::Max)?;
             let off = (change[0] - self.wave.change(largest, self.sweeps)).abs();

@@ -122,6 +122,7 @@ impl Sort {
         iteration: u32,
         stop: bool,
     ) -> Result<bool, WorkloadError> {
+        watch.region("buckets");
         let index = u64::from(iteration);
         if let Some(key) = self.key_at(index) {
             *key = iteration as i32;
@@ -143,7 +144,9 @@ impl Sort {
         let sums = &mut self.sums;
         watch.allreduce(sums, Reduction::Sum)?;
         let ends = ends_of(&self.sums[..buckets], self.ranks);
+        watch.region("exchange");
         self.exchange(watch, &own, &ends)?;
+        watch.region("ranks");
         self.rank_keys(&ends);
         self.check_ranks(iteration);
         Ok(self.sums[buckets + TESTS] > 0.0)

@@ -40,6 +40,12 @@ impl Parts {
 /// The most iterations whose ends are kept: 32 MiB.
 pub const MOST_ITERATIONS: usize = 1 << 22;
 
+/// The most stretches in calls whose times are kept: 8 MiB.
+pub const MOST_STRETCHES: usize = 1 << 19;
+/// Calls closer together than this are one stretch: less than 1 % of a call between two nodes, and
+/// hardly more than it takes to start one.
+const JOINED_NS: u64 = 200;
+
 /// A call to the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Call {
@@ -150,6 +156,8 @@ pub struct Stopwatch<'a, F: Fabric> {
     regions: Vec<Region>,
     /// The region it is in, as an index, and since when.
     inside: Option<(usize, u64)>,
+    /// Begin and end of every stretch in calls.
+    stretches: Vec<[u64; 2]>,
 }
 
 impl<'a, F: Fabric> Stopwatch<'a, F> {
@@ -163,16 +171,19 @@ impl<'a, F: Fabric> Stopwatch<'a, F> {
             iterations: Vec::new(),
             regions: Vec::new(),
             inside: None,
+            stretches: Vec::new(),
         }
     }
 
-    /// Forgets everything, makes room for the ends of `iterations`, [`MOST_ITERATIONS`] at most,
-    /// and starts again now.
+    /// Forgets everything, makes room for the ends of `iterations`, [`MOST_ITERATIONS`] at most, and
+    /// for stretches in calls if there are iterations, and starts again now.
     pub fn restart(&mut self, iterations: usize) {
         self.calls = CallTable::default();
         self.iterations = Vec::with_capacity(iterations.min(MOST_ITERATIONS));
         self.regions.clear();
         self.inside = None;
+        // Memory that is never written to is never used.
+        self.stretches = Vec::with_capacity(MOST_STRETCHES * usize::from(iterations > 0));
         self.begin = monotonic_ns();
     }
 
@@ -202,6 +213,7 @@ impl<'a, F: Fabric> Stopwatch<'a, F> {
             begin: self.begin,
             iterations: std::mem::take(&mut self.iterations),
             regions: std::mem::take(&mut self.regions),
+            stretches: std::mem::take(&mut self.stretches),
         }
     }
 
@@ -249,11 +261,23 @@ impl<'a, F: Fabric> Stopwatch<'a, F> {
     ) -> Result<T, FabricError> {
         let begin = monotonic_ns();
         let done = operation(self.fabric);
+        let end = monotonic_ns();
         let calls = &mut self.calls.0[call as usize];
         calls.count += 1;
         calls.bytes += Bytes::new(bytes as u64);
-        calls.time += Nanos::from_nanos(monotonic_ns().saturating_sub(begin));
+        calls.time += Nanos::from_nanos(end.saturating_sub(begin));
+        self.stretch(begin, end);
         done
+    }
+
+    /// Keeps when a call began and ended.
+    fn stretch(&mut self, begin: u64, end: u64) {
+        let last = self.stretches.last_mut();
+        if let Some(last) = last.filter(|last| begin.saturating_sub(last[1]) < JOINED_NS) {
+            last[1] = end;
+        } else if self.stretches.len() < self.stretches.capacity() {
+            self.stretches.push([begin, end]);
+        }
     }
 
     /// The end of a call that is counted already.
@@ -264,8 +288,9 @@ impl<'a, F: Fabric> Stopwatch<'a, F> {
     ) -> Result<T, FabricError> {
         let begin = monotonic_ns();
         let done = operation(self.fabric);
-        let time = Nanos::from_nanos(monotonic_ns().saturating_sub(begin));
-        self.calls.0[call as usize].time += time;
+        let end = monotonic_ns();
+        self.calls.0[call as usize].time += Nanos::from_nanos(end.saturating_sub(begin));
+        self.stretch(begin, end);
         done
     }
 
@@ -414,6 +439,41 @@ pub struct Record {
     pub iterations: Vec<u64>,
     /// The regions in the order in which they were first entered.
     pub regions: Vec<Region>,
+    /// Begin and end of every stretch in calls, likewise; calls in quick succession are one. Of the
+    /// first [`MOST_STRETCHES`].
+    pub stretches: Vec<[u64; 2]>,
+}
+
+impl Record {
+    /// The iterations whose stretches are all kept.
+    pub fn whole_iterations(&self) -> usize {
+        match self.stretches.last() {
+            Some(last) if self.stretches.len() >= MOST_STRETCHES => {
+                self.iterations.partition_point(|end| *end <= last[0])
+            }
+            _ => self.iterations.len(),
+        }
+    }
+
+    /// Time in calls in each of these iterations.
+    pub fn in_calls(&self) -> impl Iterator<Item = Nanos> + '_ {
+        let mut next = 0;
+        let mut begin = self.begin;
+        self.iterations[..self.whole_iterations()]
+            .iter()
+            .map(move |&end| {
+                let mut time = 0;
+                while let Some(&[from, to]) = self.stretches.get(next).filter(|s| s[0] < end) {
+                    time += to.min(end).saturating_sub(from.max(begin));
+                    if to > end {
+                        break;
+                    }
+                    next += 1;
+                }
+                begin = end;
+                Nanos::from_nanos(time)
+            })
+    }
 }
 
 #[cfg(test)]
@@ -466,9 +526,31 @@ mod tests {
             let names: Vec<_> = record.regions.iter().map(|r| r.name).collect();
             assert_eq!(names, ["first", "second"]);
             assert!(record.regions.iter().map(|r| r.time).sum::<Nanos>() <= parts.total);
+            // Calls in a row are one stretch, so there are at most as many as calls.
+            let within: u64 = record.stretches.iter().map(|s| s[1] - s[0]).sum();
+            assert!(within >= (parts.collective + parts.point_to_point).get());
+            assert!(record.stretches.windows(2).all(|s| s[0][1] < s[1][0]));
             assert!(record.begin <= record.iterations[0]);
             assert!(record.iterations[0] <= record.iterations[1]);
         }
+    }
+
+    #[test]
+    fn stretches_in_calls_are_cut_at_the_ends_of_iterations() {
+        let record = Record {
+            begin: 100,
+            iterations: vec![200, 300, 400],
+            stretches: vec![[110, 120], [150, 170], [190, 320], [390, 410]],
+            ..Record::default()
+        };
+        let of: Vec<u64> = record.in_calls().map(Nanos::get).collect();
+        assert_eq!(of, [40, 100, 30]);
+        assert_eq!(record.whole_iterations(), 3);
+        let full = Record {
+            stretches: vec![[210, 220]; MOST_STRETCHES],
+            ..record
+        };
+        assert_eq!((full.whole_iterations(), full.in_calls().count()), (1, 1));
     }
 
     #[test]

@@ -382,5 +382,7 @@ fn region(kind: RegionKind) -> (&'static str, u8) {
         RegionKind::Allreduce => ("allreduce", COMMUNICATING),
         RegionKind::Reduce => ("reduce", COMMUNICATING),
         RegionKind::Alltoall => ("all-to-all", COMMUNICATING),
+        RegionKind::Communication => ("communication", COMMUNICATING),
+        RegionKind::RoundTrip => ("round trip", COMMUNICATING),
     }
 }

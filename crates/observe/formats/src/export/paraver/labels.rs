@@ -224,6 +224,8 @@ fn region(kind: RegionKind) -> &'static str {
         RegionKind::Allreduce => "allreduce",
         RegionKind::Reduce => "reduce",
         RegionKind::Alltoall => "alltoall",
+        RegionKind::Communication => "communication",
+        RegionKind::RoundTrip => "round trip",
     }
 }
 

@@ -321,6 +321,8 @@ pub(crate) const fn region(kind: RegionKind) -> &'static str {
         RegionKind::Allreduce => "allreduce",
         RegionKind::Reduce => "reduce",
         RegionKind::Alltoall => "all-to-all",
+        RegionKind::Communication => "communication",
+        RegionKind::RoundTrip => "round trip",
     }
 }
 

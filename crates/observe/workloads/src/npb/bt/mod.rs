@@ -3,8 +3,8 @@
 
 mod blocks;
 
-use super::class::Class;
 use super::cells::{Flow, Published, SWEEPS, Scheme, Sweeps, most_ranks};
+use super::class::Class;
 use super::kernel::{Allowed, Check, Kernel};
 use crate::WorkloadError;
 use crate::stopwatch::Stopwatch;

@@ -4,8 +4,8 @@
 mod pentadiagonal;
 mod variables;
 
-use super::class::Class;
 use super::cells::{Flow, Published, SWEEPS, Scheme, Sweeps, most_ranks};
+use super::class::Class;
 use super::kernel::{Allowed, Check, Kernel};
 use crate::WorkloadError;
 use crate::stopwatch::Stopwatch;
