@@ -8,6 +8,7 @@
 
 mod class;
 mod ep;
+mod ft;
 mod kernel;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,8 @@ pub use class::{Class, ParseClassError};
 pub enum Program {
     /// Embarrassingly parallel: Gaussian deviates, hardly any messages.
     Ep,
+    /// Fourier transform in three dimensions: all-to-all of all data.
+    Ft,
 }
 
 /// Runs `$body` with `$kernel` as the program's [`Kernel`].
@@ -37,18 +40,23 @@ macro_rules! with_kernel {
                 type $kernel = ep::Ep;
                 $body
             }
+            Program::Ft => {
+                type $kernel = ft::Ft;
+                $body
+            }
         }
     };
 }
 
 impl Program {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::Ep];
+    pub const ALL: [Self; 2] = [Self::Ep, Self::Ft];
 
     /// Its name, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ep => "ep",
+            Self::Ft => "ft",
         }
     }
 
@@ -61,6 +69,7 @@ impl Program {
     pub const fn about(self) -> &'static str {
         match self {
             Self::Ep => "pairs of Gaussian random numbers; hardly any messages",
+            Self::Ft => "Fourier transform in three dimensions; all-to-all of all data",
         }
     }
 }
