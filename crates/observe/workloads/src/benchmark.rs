@@ -45,6 +45,17 @@ impl Benchmark {
         }
     }
 
+    /// Why it cannot use this many ranks, if so.
+    pub fn refusal(&self, ranks: u32) -> Option<String> {
+        match self {
+            Self::Npb(npb) => npb.allowed().refusal(ranks),
+            Self::Is(_) | Self::Halo(_) => {
+                let most = self.most_ranks();
+                (ranks > most).then(|| format!("it has work for {most}"))
+            }
+        }
+    }
+
     /// Timed iterations unless halted.
     pub fn iterations(&self) -> u64 {
         match self {

@@ -284,15 +284,11 @@ impl SubjectArgs {
 
     fn workload(&self, workload: &Benchmark) -> Result<Subject, Failure> {
         let ranks = self.ranks()?;
-        if ranks > workload.most_ranks() {
-            let what = format!(
-                "place {ranks} of {workload}: it has work for {}",
-                workload.most_ranks(),
-                ranks = counted(ranks, "rank")
-            );
-            return Err(
-                Failure::new(Exit::Usage, what).with_next("give fewer --ranks, or a larger one")
-            );
+        if let Some(reason) = workload.refusal(ranks) {
+            let ranks = counted(ranks, "rank");
+            let what = format!("place {ranks} of {workload}: {reason}");
+            let next = "give other --ranks, or a larger workload";
+            return Err(Failure::new(Exit::Usage, what).with_next(next));
         }
         let mut notes = Vec::new();
         let work = match self.work {

@@ -4,8 +4,8 @@
 //!
 //! The specification has no iterations; here an iteration is an equal share of the sequence.
 
-use super::Class;
 use super::kernel::{Allowed, Check, Kernel};
+use super::{Class, Operation, Traffic};
 use crate::WorkloadError;
 use crate::randlc::Randlc;
 use crate::stopwatch::Stopwatch;
@@ -111,6 +111,17 @@ impl Kernel for Ep {
 
     fn operations(class: Class) -> u64 {
         class.pairs()
+    }
+
+    fn traffic(_: Class, _: u32) -> Option<Traffic> {
+        let sum = |values: usize| Operation::Allreduce {
+            bytes: Bytes::new(8 * values as u64),
+        };
+        Some(Traffic {
+            before: Vec::new(),
+            iteration: vec![Operation::Compute],
+            after: vec![sum(1), sum(1), sum(ANNULI)],
+        })
     }
 
     fn new<F: Fabric>(class: Class, watch: &mut Stopwatch<'_, F>) -> Result<Self, WorkloadError> {

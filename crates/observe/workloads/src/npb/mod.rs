@@ -12,6 +12,7 @@ mod ft;
 mod kernel;
 #[cfg(test)]
 mod tests;
+mod traffic;
 
 use crate::stopwatch::Stopwatch;
 use crate::{Verified, WorkloadError};
@@ -22,6 +23,7 @@ use std::fmt;
 use std::sync::atomic::AtomicBool;
 
 pub use class::{Class, ParseClassError};
+pub use traffic::{Message, Operation, Traffic};
 
 /// Which of the benchmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -107,6 +109,15 @@ impl Npb {
     /// What its operations are called, in the plural.
     pub fn operation(self) -> &'static str {
         with_kernel!(self.program, K => K::OPERATION)
+    }
+
+    /// What it communicates on this many ranks; `None` if it cannot use them, or if that is not known
+    /// without running it.
+    pub fn traffic(self, ranks: u32) -> Option<Traffic> {
+        match self.allowed().refusal(ranks) {
+            Some(_) => None,
+            None => with_kernel!(self.program, K => K::traffic(self.class, ranks)),
+        }
     }
 
     /// Runs it on all ranks of the fabric; see [`Benchmark::run`](crate::Benchmark::run).

@@ -193,6 +193,15 @@ fn multiply(a: &Row, [re, im]: Complex) -> Row {
 }
 
 #[cfg(test)]
+impl Fft {
+    /// Bytes that its buffers take.
+    pub fn held(&self) -> usize {
+        size_of::<Complex>() * self.roots.capacity()
+            + size_of::<Row>() * (self.rows.capacity() + self.next.capacity())
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -12,8 +12,8 @@
 mod checksums;
 mod fft;
 
-use super::Class;
 use super::kernel::{Allowed, Check, Kernel};
+use super::{Class, Operation, Traffic};
 use crate::WorkloadError;
 use crate::randlc::Randlc;
 use crate::stopwatch::Stopwatch;
@@ -211,10 +211,14 @@ impl Kernel for Ft {
 
     fn memory_per_rank(class: Class, ranks: u32) -> Bytes {
         let Grid { x, y, z } = Grid::of(class);
-        // Several ranks need one more for what they receive, and a copy of what they send.
+        // Several ranks need one more for what they receive, and a copy of what they send. Then
+        // there are the decays.
         let arrays = if ranks > 1 { 4 } else { 2 };
         let points = Grid::of(class).points().div_ceil(ranks as usize);
-        let all = arrays * points * size_of::<Complex>() + Fft::bytes(x + y + z);
+        let lengths = x + y + z;
+        let all = arrays * points * size_of::<Complex>()
+            + Fft::bytes(lengths)
+            + lengths * size_of::<f64>();
         Bytes::new(all as u64)
     }
 
@@ -228,6 +232,24 @@ impl Kernel for Ft {
         let each = 5.23518 + 7.21113 * log;
         let all = 14.8157 + 7.19641 * log + each * f64::from(Self::iterations(class));
         (points * all) as u64
+    }
+
+    fn traffic(class: Class, ranks: u32) -> Option<Traffic> {
+        let pairs = u64::from(ranks).pow(2);
+        let all = (Grid::of(class).points() * size_of::<Complex>()) as u64;
+        let transpose = (ranks > 1).then_some(Operation::Alltoall {
+            bytes_per_pair: Bytes::new(all / pairs),
+        });
+        let checksum = Operation::Allreduce {
+            bytes: Bytes::new(size_of::<Complex>() as u64),
+        };
+        let begin = std::iter::once(Operation::Compute).chain(transpose);
+        let both = || begin.clone().chain([Operation::Compute]);
+        Some(Traffic {
+            before: both().collect(),
+            iteration: both().chain([checksum]).collect(),
+            after: Vec::new(),
+        })
     }
 
     fn new<F: Fabric>(class: Class, watch: &mut Stopwatch<'_, F>) -> Result<Self, WorkloadError> {
@@ -286,5 +308,50 @@ impl Kernel for Ft {
             })
         });
         Ok(checks.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::on_ranks;
+
+    #[test]
+    fn the_stated_memory_is_what_the_arrays_take() {
+        for (class, ranks) in [(Class::S, 1), (Class::S, 2), (Class::S, 64), (Class::W, 32)] {
+            let Grid { x, y, z } = Grid::of(class);
+            let held = on_ranks(ranks, |fabric| {
+                let mut watch = Stopwatch::start(fabric);
+                let ft = Ft::new(class, &mut watch).expect("no rank fails");
+                let arrays = [&ft.coefficients, &ft.solution, &ft.received];
+                let arrays: usize = arrays.iter().map(|array| 16 * array.capacity()).sum();
+                let buffers = [&ft.x, &ft.y, &ft.z].map(Fft::held);
+                arrays + buffers.iter().sum::<usize>()
+            });
+            let points = Grid::of(class).points() / ranks as usize;
+            // What an exchange copies, and the decays.
+            let passing = usize::from(ranks > 1) * 16 * points + 8 * (x + y + z);
+            let stated = Ft::memory_per_rank(class, ranks).get() as usize;
+            for held in held {
+                assert_eq!(held + passing, stated, "{class} on {ranks}");
+            }
+        }
+    }
+
+    #[test]
+    fn operations_are_counted_as_published() {
+        // 2^23 points: 14.8157 + 7.19641 ln 2^23 + 6 (5.23518 + 7.21113 ln 2^23) each.
+        let mega = Ft::operations(Class::A) as f64 / 1e6;
+        assert!((mega - 7_136.5).abs() < 0.5, "{mega}");
+    }
+
+    #[test]
+    fn coefficients_decay_with_the_square_of_the_wave_number_of_either_sign() {
+        let decay = factors(8, 3);
+        let waves = [0.0, 1.0, 2.0, 3.0, 4.0, 3.0, 2.0, 1.0];
+        for (found, wave) in decay.iter().zip(waves) {
+            let expected = (-4e-6 * PI.powi(2) * wave * wave * 3.0_f64).exp();
+            assert!((found - expected).abs() < 1e-15, "{wave}");
+        }
     }
 }
