@@ -34,7 +34,7 @@ pub struct SubjectArgs {
     /// GOAL schedule, text or binary
     #[arg(long, value_name = "FILE", group = "program")]
     pub goal: Option<PathBuf>,
-    /// Workload: is:S, is:W, is:A, is:B, is:C, or halo:CELLS as in halo:64
+    /// Workload: is:CLASS (S to C), ep:CLASS or ft:CLASS (S to D), or halo:CELLS as in halo:64
     #[arg(long, value_name = "NAME", group = "program")]
     pub workload: Option<Benchmark>,
     /// Synthetic program: steps of computation and this communication
