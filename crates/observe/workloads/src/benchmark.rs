@@ -193,7 +193,7 @@ mod tests {
             ("", "give is:CLASS"),
             ("is", "give is:CLASS"),
             ("is:Z", "S, W, A, B, C"),
-            ("ft:A", "give is:CLASS"),
+            ("sp:A", "give is:CLASS"),
             ("halo:", "cells"),
             ("halo:3", "from 4"),
             ("halo:8x8", "cells"),

@@ -6,6 +6,7 @@ use idlewave_simulate::collectives::{Algorithms, Kind, Library};
 use idlewave_simulate::goal::Schedule;
 use idlewave_units::Rank;
 use idlewave_workloads::halo::Halo;
+use idlewave_workloads::npb::{self, Npb};
 use idlewave_workloads::{Benchmark, is};
 
 /// Steps replayed, unless a round has more; the total time is scaled from them.
@@ -45,7 +46,7 @@ impl Loop {
                 }
             }
             Benchmark::Halo(halo) => looped_halo(halo, ranks, work),
-            Benchmark::Npb(_) => return None,
+            Benchmark::Npb(npb) => looped_npb(*npb, &npb.traffic(ranks)?, ranks, work),
         })
     }
 
@@ -130,6 +131,58 @@ fn looped_halo(halo: &Halo, ranks: u32, work: u64) -> Loop {
     }
 }
 
+/// One of the NAS Parallel Benchmarks as a loop. If its iterations do not communicate, all of them
+/// are a round, which ends with what comes after the last one. Else that is left out; and what comes
+/// before the first one counts as as many steps as move its bytes, with their share of the work.
+fn looped_npb(npb: Npb, traffic: &npb::Traffic, ranks: u32, work: u64) -> Loop {
+    let iterations = npb.iterations() as u32;
+    let moved = |operations: &[npb::Operation]| -> u64 {
+        let bytes = operations.iter().map(|o| o.bytes(ranks).get());
+        bytes.sum()
+    };
+    let (before, each) = (moved(&traffic.before), moved(&traffic.iteration));
+    if each == 0 {
+        return Loop {
+            ranks,
+            step: npb_phases(&traffic.iteration, work),
+            after_round: npb_phases(&traffic.after, 0),
+            steps_per_round: iterations,
+            steps: iterations,
+        };
+    }
+    let more = (before as f64 / each as f64).round() as u32;
+    let steps = iterations + more;
+    let work = (work as f64 * f64::from(iterations) / f64::from(steps)).round() as u64;
+    Loop {
+        ranks,
+        step: npb_phases(&traffic.iteration, work),
+        after_round: Vec::new(),
+        steps_per_round: 1,
+        steps,
+    }
+}
+
+/// The parts of these operations, with equal shares of the work between them.
+fn npb_phases(operations: &[npb::Operation], work: u64) -> Vec<Part> {
+    let computations = operations.iter();
+    let count = computations
+        .filter(|o| matches!(o, npb::Operation::Compute))
+        .count();
+    let each = work / count.max(1) as u64;
+    let part = |operation: &npb::Operation| match operation {
+        npb::Operation::Compute => Part::Compute(each),
+        npb::Operation::Messages(messages) => {
+            let message = |m: &npb::Message| (m.from.get(), m.to.get(), m.bytes.get());
+            Part::Between(messages.iter().map(message).collect())
+        }
+        npb::Operation::Allreduce { bytes } => Part::Collective(Kind::Allreduce, bytes.get()),
+        npb::Operation::Alltoall { bytes_per_pair } => {
+            Part::Collective(Kind::Alltoall, bytes_per_pair.get())
+        }
+    };
+    operations.iter().map(part).collect()
+}
+
 fn sort_phases(traffic: &is::Traffic, ranks: u32, work: u64) -> Vec<Part> {
     let computations = traffic.iteration.iter();
     let count = computations
@@ -211,5 +264,52 @@ mod tests {
         assert_eq!(of(Kind::Alltoall), [4]);
         let keys = of(Kind::Alltoallv);
         assert!(keys.len() == 1 && keys[0].abs_diff(8_192) <= 2, "{keys:?}");
+    }
+
+    #[test]
+    fn the_transposition_before_the_first_iteration_of_ft_counts_as_a_step() {
+        let ft = |ranks| Loop::of_workload(&"ft:A".parse().expect("a name"), ranks, 7_000);
+        let looped = ft(64).expect("known messages");
+        // Six iterations of 7 us and the beginning are seven steps of 6 us. 2^23 numbers of 16 bytes
+        // over 64 x 64 pairs.
+        let step = [
+            Part::Compute(3_000),
+            Part::Collective(Kind::Alltoall, 32_768),
+            Part::Compute(3_000),
+            Part::Collective(Kind::Allreduce, 16),
+        ];
+        assert_eq!((looped.steps, looped.steps_per_round), (7, 1));
+        assert_eq!(
+            (looped.step.as_slice(), looped.after_round),
+            (&step[..], Vec::new())
+        );
+        assert_eq!(ft(1).expect("known messages").step.len(), 3);
+        assert_eq!(ft(6), None);
+    }
+
+    #[test]
+    fn all_iterations_of_ep_are_a_round_that_ends_with_the_sums() {
+        let ep = Loop::of_workload(&"ep:S".parse().expect("a name"), 3, 1_000);
+        let sum = |bytes| Part::Collective(Kind::Allreduce, bytes);
+        let expected = Loop {
+            ranks: 3,
+            step: vec![Part::Compute(1_000)],
+            after_round: vec![sum(8), sum(8), sum(80)],
+            steps_per_round: 64,
+            steps: 64,
+        };
+        assert_eq!(ep, Some(expected));
+    }
+
+    #[test]
+    fn messages_of_a_benchmark_are_all_under_way_at_once() {
+        let message = |from, to, bytes| npb::Message {
+            from: Rank::new(from),
+            to: Rank::new(to),
+            bytes: idlewave_units::Bytes::new(bytes),
+        };
+        let messages = npb::Operation::Messages(vec![message(0, 1, 8), message(1, 0, 16)]);
+        let between = Part::Between(vec![(0, 1, 8), (1, 0, 16)]);
+        assert_eq!(npb_phases(&[messages], 5), [between]);
     }
 }

@@ -36,7 +36,7 @@ Examples:
   mpirun -n 8 --map-by ppr:2:node idlewave place study --workload halo:64
   idlewave place study --workload is:S --threads 2 --repeats 2")]
 pub struct StudyArgs {
-    /// Workload: is:S, is:W, is:A, is:B, is:C, or halo:CELLS as in halo:64
+    /// Workload: is:CLASS (S to C), ep:CLASS or ft:CLASS (S to D), or halo:CELLS as in halo:64
     #[arg(long, value_name = "NAME")]
     workload: Benchmark,
     /// Numbers of ranks, as in 4,8,16 [default: powers of two]

@@ -34,7 +34,7 @@ pub struct SubjectArgs {
     /// GOAL schedule, text or binary
     #[arg(long, value_name = "FILE", group = "program")]
     pub goal: Option<PathBuf>,
-    /// Workload: is:S, is:W, is:A, is:B, is:C, or halo:CELLS as in halo:64
+    /// Workload: is:CLASS (S to C), ep:CLASS or ft:CLASS (S to D), or halo:CELLS as in halo:64
     #[arg(long, value_name = "NAME", group = "program")]
     pub workload: Option<Benchmark>,
     /// Synthetic program: steps of computation and this communication
@@ -284,15 +284,11 @@ impl SubjectArgs {
 
     fn workload(&self, workload: &Benchmark) -> Result<Subject, Failure> {
         let ranks = self.ranks()?;
-        if ranks > workload.most_ranks() {
-            let what = format!(
-                "place {ranks} of {workload}: it has work for {}",
-                workload.most_ranks(),
-                ranks = counted(ranks, "rank")
-            );
-            return Err(
-                Failure::new(Exit::Usage, what).with_next("give fewer --ranks, or a larger one")
-            );
+        if let Some(reason) = workload.refusal(ranks) {
+            let ranks = counted(ranks, "rank");
+            let what = format!("place {ranks} of {workload}: {reason}");
+            let next = "give other --ranks, or a larger workload";
+            return Err(Failure::new(Exit::Usage, what).with_next(next));
         }
         let mut notes = Vec::new();
         let work = match self.work {

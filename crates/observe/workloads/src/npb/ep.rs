@@ -6,6 +6,7 @@
 
 use super::class::Class;
 use super::kernel::{Allowed, Check, Kernel};
+use super::traffic::{Operation, Traffic};
 use crate::WorkloadError;
 use crate::randlc::Randlc;
 use crate::stopwatch::Stopwatch;
@@ -16,8 +17,8 @@ use std::ops::Range;
 const SEED: u64 = 271_828_183;
 const ITERATIONS: u32 = 64;
 const ANNULI: usize = 10;
-/// Pairs that are drawn at once: their numbers stay in the first-level cache.
-const CHUNK: u64 = 1 << 10;
+/// Pairs that are worked on at once. What is known of them stays in the first-level cache.
+const CHUNK: usize = 1 << 9;
 const TOLERANCE: f64 = 1e-8;
 /// Published sums of the first and of the second deviates.
 const SUMS: [[f64; 2]; Class::ALL.len()] = [
@@ -35,7 +36,11 @@ pub struct Ep {
     class: Class,
     rank: u32,
     ranks: u32,
-    numbers: Vec<f64>,
+    pairs: Vec<[f64; 2]>,
+    /// Of each pair, its squared distance from the origin.
+    squares: Vec<f64>,
+    /// Its logarithm, and later the larger of the two deviates.
+    others: Vec<f64>,
     sums: [f64; 2],
     annuli: [f64; ANNULI],
 }
@@ -52,23 +57,40 @@ impl Ep {
         let mut random = Randlc::new(SEED).skip(2 * pairs.start);
         let mut left = pairs.end - pairs.start;
         while left > 0 {
-            let now = left.min(CHUNK);
-            left -= now;
-            let numbers = &mut self.numbers[..2 * now as usize];
-            for number in numbers.iter_mut() {
-                *number = 2.0 * random.next_unit() - 1.0;
-            }
-            for pair in numbers.chunks_exact(2) {
-                let square = pair[0] * pair[0] + pair[1] * pair[1];
-                if square <= 1.0 {
-                    let scale = (-2.0 * square.ln() / square).sqrt();
-                    let (x, y) = (scale * pair[0], scale * pair[1]);
-                    // Below 10: 2^36 pairs have no larger deviate.
-                    self.annuli[x.abs().max(y.abs()) as usize] += 1.0;
-                    self.sums[0] += x;
-                    self.sums[1] += y;
-                }
-            }
+            let now = left.min(CHUNK as u64) as usize;
+            left -= now as u64;
+            self.add_chunk(&mut random, now);
+        }
+    }
+
+    /// Adds the deviates of the next pairs, at most [`CHUNK`]. Each loop does little, so that the
+    /// compiler can use vector instructions, and the CPU has no branch to guess.
+    fn add_chunk(&mut self, random: &mut Randlc, count: usize) {
+        let mut inside = 0;
+        for _ in 0..count {
+            let pair = [0, 1].map(|_| 2.0 * random.next_unit() - 1.0);
+            let square = pair[0] * pair[0] + pair[1] * pair[1];
+            // The next pair replaces one outside the circle.
+            self.pairs[inside] = pair;
+            self.squares[inside] = square;
+            inside += usize::from(square <= 1.0);
+        }
+        let pairs = &mut self.pairs[..inside];
+        let squares = &self.squares[..inside];
+        let others = &mut self.others[..inside];
+        for (logarithm, square) in others.iter_mut().zip(squares) {
+            *logarithm = square.ln();
+        }
+        for ((pair, square), other) in pairs.iter_mut().zip(squares).zip(others.iter_mut()) {
+            let scale = (-2.0 * *other / square).sqrt();
+            *pair = pair.map(|number| scale * number);
+            *other = pair[0].abs().max(pair[1].abs());
+        }
+        for ([x, y], largest) in pairs.iter().zip(others) {
+            // Below 10: 2^36 pairs have no larger deviate.
+            self.annuli[*largest as i32 as usize] += 1.0;
+            self.sums[0] += x;
+            self.sums[1] += y;
         }
     }
 }
@@ -81,7 +103,7 @@ impl Kernel for Ep {
     }
 
     fn memory_per_rank(_: Class, _: u32) -> Bytes {
-        Bytes::new(16 * CHUNK)
+        Bytes::new((32 * CHUNK) as u64)
     }
 
     fn iterations(_: Class) -> u32 {
@@ -92,12 +114,25 @@ impl Kernel for Ep {
         class.pairs()
     }
 
+    fn traffic(_: Class, _: u32) -> Option<Traffic> {
+        let sum = |values: usize| Operation::Allreduce {
+            bytes: Bytes::new(8 * values as u64),
+        };
+        Some(Traffic {
+            before: Vec::new(),
+            iteration: vec![Operation::Compute],
+            after: vec![sum(1), sum(1), sum(ANNULI)],
+        })
+    }
+
     fn new<F: Fabric>(class: Class, watch: &mut Stopwatch<'_, F>) -> Result<Self, WorkloadError> {
         Ok(Self {
             class,
             rank: watch.rank().get(),
             ranks: watch.size(),
-            numbers: vec![0.0; 2 * CHUNK as usize],
+            pairs: vec![[0.0; 2]; CHUNK],
+            squares: vec![0.0; CHUNK],
+            others: vec![0.0; CHUNK],
             sums: [0.0; 2],
             annuli: [0.0; ANNULI],
         })

@@ -1,6 +1,7 @@
 //! What a benchmark provides, and how it is run.
 
 use super::class::Class;
+use super::traffic::Traffic;
 use crate::stopwatch::Stopwatch;
 use crate::{Verified, WorkloadError};
 use idlewave_fabric::{Fabric, Reduction};
@@ -85,6 +86,11 @@ pub trait Kernel: Sized {
     /// Operations of all ranks in the timed part, as NPB counts them for its Mop/s.
     fn operations(class: Class) -> u64;
 
+    /// What it communicates on an allowed number of ranks; `None` if that is not known beforehand.
+    fn traffic(_class: Class, _ranks: u32) -> Option<Traffic> {
+        None
+    }
+
     /// Sets the problem up, including the untimed iteration if the specification has one.
     ///
     /// # Errors
@@ -129,7 +135,7 @@ pub trait Kernel: Sized {
 
 /// At most this often per run the ranks agree whether to stop: once in every iteration would
 /// synchronise them more than the benchmark does.
-const AGREEMENTS: u32 = 20;
+pub(super) const AGREEMENTS: u32 = 20;
 
 /// Runs the benchmark `name`.
 ///

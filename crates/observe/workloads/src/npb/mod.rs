@@ -12,12 +12,14 @@ mod cfd;
 mod cg;
 mod class;
 mod ep;
+mod ft;
 mod kernel;
 mod lu;
 mod mg;
 mod sp;
 #[cfg(test)]
 mod tests;
+mod traffic;
 
 use crate::stopwatch::Stopwatch;
 use crate::{Verified, WorkloadError};
@@ -28,6 +30,7 @@ use std::fmt;
 use std::sync::atomic::AtomicBool;
 
 pub use class::{Class, ParseClassError};
+pub use traffic::{Message, Operation, Traffic};
 
 /// Which of the benchmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,6 +41,8 @@ pub enum Program {
     Cg,
     /// Multigrid: V-cycles on a cubic grid, borders exchanged on every level.
     Mg,
+    /// Fourier transform in three dimensions: all-to-all of all data.
+    Ft,
     /// Lower-upper solver: a pipeline of many small messages.
     Lu,
     /// Block tridiagonal: a flow, advanced by sweeps along lines with 5 x 5 blocks.
@@ -62,6 +67,10 @@ macro_rules! with_kernel {
                 type $kernel = mg::Mg;
                 $body
             }
+            Program::Ft => {
+                type $kernel = ft::Ft;
+                $body
+            }
             Program::Lu => {
                 type $kernel = lu::Lu;
                 $body
@@ -80,7 +89,7 @@ macro_rules! with_kernel {
 
 impl Program {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Ep, Self::Cg, Self::Mg, Self::Lu, Self::Bt, Self::Sp];
+    pub const ALL: [Self; 7] = [Self::Ep, Self::Cg, Self::Mg, Self::Ft, Self::Lu, Self::Sp, Self::Bt];
 
     /// Its name, in lower case.
     pub const fn name(self) -> &'static str {
@@ -88,9 +97,10 @@ impl Program {
             Self::Ep => "ep",
             Self::Cg => "cg",
             Self::Mg => "mg",
+            Self::Ft => "ft",
             Self::Lu => "lu",
-            Self::Bt => "bt",
             Self::Sp => "sp",
+            Self::Bt => "bt",
         }
     }
 
@@ -105,6 +115,7 @@ impl Program {
             Self::Ep => "pairs of Gaussian random numbers; hardly any messages",
             Self::Cg => "conjugate gradients on a sparse matrix; sums and transposes of vectors",
             Self::Mg => "V-cycles on a cubic grid; borders of all sizes between neighbours",
+            Self::Ft => "Fourier transform in three dimensions; all-to-all of all data",
             Self::Lu => "solver by symmetric over-relaxation; a pipeline of many small messages",
             Self::Bt => "a flow, by sweeps along lines with 5 x 5 blocks; many large messages",
             Self::Sp => "the same flow with separate equations; more messages per computation",
@@ -145,6 +156,15 @@ impl Npb {
     /// What its operations are called, in the plural.
     pub fn operation(self) -> &'static str {
         with_kernel!(self.program, K => K::OPERATION)
+    }
+
+    /// What it communicates on this many ranks; `None` if it cannot use them, or if that is not known
+    /// without running it.
+    pub fn traffic(self, ranks: u32) -> Option<Traffic> {
+        match self.allowed().refusal(ranks) {
+            Some(_) => None,
+            None => with_kernel!(self.program, K => K::traffic(self.class, ranks)),
+        }
     }
 
     /// Runs it on all ranks of the fabric; see [`Benchmark::run`](crate::Benchmark::run).

@@ -1,8 +1,8 @@
 //! Every benchmark on threads: its published values on any number of ranks, and what is found when
 //! they are not met.
 
-use super::kernel::Allowed;
-use super::{Class, Npb, Program};
+use super::kernel::{AGREEMENTS, Allowed};
+use super::{Class, Npb, Operation, Program};
 use crate::testing::on_ranks;
 use crate::{Call, Verified, WorkloadError};
 use std::sync::atomic::AtomicBool;
@@ -46,6 +46,67 @@ fn class_s_finds_the_published_values_on_every_number_of_ranks() {
             }
         }
     }
+}
+
+#[test]
+fn the_traffic_stated_is_what_a_run_has() {
+    let mut known = 0;
+    for program in Program::ALL {
+        let npb = Npb {
+            program,
+            class: Class::S,
+        };
+        for ranks in [1, 2, 4, 16] {
+            let Some(traffic) = npb.traffic(ranks) else {
+                continue;
+            };
+            known += 1;
+            let iterations = npb.iterations();
+            let all = [
+                (1, &traffic.before),
+                (iterations, &traffic.iteration),
+                (1, &traffic.after),
+            ];
+            for (rank, done) in (0..).zip(run(npb, ranks, false)) {
+                let mut stated = [(0, 0); Call::ALL.len()];
+                let mut add = |times: u64, call: Call, bytes: u64| {
+                    let calls = &mut stated[call as usize];
+                    *calls = (calls.0 + times, calls.1 + times * bytes);
+                };
+                for (times, operation) in all.iter().flat_map(|(n, o)| o.iter().map(|o| (*n, o))) {
+                    match operation {
+                        Operation::Compute => {}
+                        Operation::Messages(messages) => {
+                            for message in messages {
+                                if message.from.get() == rank {
+                                    add(times, Call::Send, message.bytes.get());
+                                }
+                                if message.to.get() == rank {
+                                    add(times, Call::Receive, message.bytes.get());
+                                }
+                            }
+                        }
+                        Operation::Allreduce { bytes } => add(times, Call::Allreduce, bytes.get()),
+                        Operation::Alltoall { bytes_per_pair } => {
+                            let bytes = u64::from(ranks) * bytes_per_pair.get();
+                            add(times, Call::Alltoall, bytes);
+                        }
+                    }
+                }
+                // The agreements whether to stop.
+                let every = iterations.div_ceil(AGREEMENTS.into());
+                add((iterations - 1) / every, Call::Allreduce, 8);
+                let calls = done.expect("no rank fails").timed.calls;
+                let counted = Call::ALL.map(|call| {
+                    let calls = calls.of(call);
+                    (calls.count, calls.bytes.get())
+                });
+                assert_eq!(counted, stated, "{npb}, rank {rank} of {ranks}");
+            }
+        }
+        assert_eq!(npb.traffic(0), None, "{npb}");
+    }
+    assert!(known >= 2, "the traffic of a benchmark is known");
 }
 
 #[test]
