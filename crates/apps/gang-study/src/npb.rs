@@ -77,15 +77,6 @@ fn sizes(name: &str) -> Vec<(npb::Class, Benchmark, u64)> {
         .collect()
 }
 
-/// Why a benchmark cannot run on some number of ranks, if so.
-fn refusal(benchmark: &Benchmark, ranks: u32) -> Option<String> {
-    match benchmark {
-        Benchmark::Npb(npb) => npb.allowed().refusal(ranks),
-        other => (ranks > other.most_ranks())
-            .then(|| format!("it has work for {} ranks", other.most_ranks())),
-    }
-}
-
 /// The time by which `time` lies outside of a range, as a factor of at least 1.
 fn outside(time: f64, range: &RangeInclusive<Nanos>) -> f64 {
     let (low, high) = (range.start().as_f64(), range.end().as_f64());
@@ -113,7 +104,7 @@ pub fn choose(
             left_out.push((name.clone(), format!("it has no class {probed}")));
             continue;
         };
-        if let Some(why) = refusal(probe, bench.ranks) {
+        if let Some(why) = probe.refusal(bench.ranks) {
             left_out.push((name.clone(), why));
             continue;
         }
@@ -125,7 +116,7 @@ pub fn choose(
             .as_f64();
         let expected = |operations: u64| took * operations as f64 / *work as f64;
         let fits = sizes.iter().filter(|(class, benchmark, _)| {
-            refusal(benchmark, bench.ranks).is_none() && extent.class.is_none_or(|c| c == *class)
+            benchmark.refusal(bench.ranks).is_none() && extent.class.is_none_or(|c| c == *class)
         });
         let off = |operations: u64| outside(expected(operations), &extent.wanted());
         if let Some((_, benchmark, n)) = fits.min_by(|a, b| off(a.2).total_cmp(&off(b.2))) {

@@ -31,7 +31,7 @@ impl Keeping {
         let clocks = Clocks::begin(fabric, &ranks.nodes)?;
         let (watch, sheets) = NodeWatch::begin(fabric, options, ranks, calibration)?;
         let bundle = match fabric.rank().get() {
-            0 => Bundle::begin(options, ranks, sheets),
+            0 => Bundle::begin(options, ranks, sheets, &Default::default()),
             _ => Ok(None),
         };
         if !gather::agree(fabric, bundle.is_ok())? {

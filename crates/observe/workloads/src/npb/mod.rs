@@ -89,7 +89,15 @@ macro_rules! with_kernel {
 
 impl Program {
     /// All of them.
-    pub const ALL: [Self; 7] = [Self::Ep, Self::Cg, Self::Mg, Self::Ft, Self::Lu, Self::Sp, Self::Bt];
+    pub const ALL: [Self; 7] = [
+        Self::Ep,
+        Self::Cg,
+        Self::Mg,
+        Self::Ft,
+        Self::Lu,
+        Self::Sp,
+        Self::Bt,
+    ];
 
     /// Its name, in lower case.
     pub const fn name(self) -> &'static str {

@@ -13,8 +13,8 @@ mod checksums;
 mod fft;
 
 use super::class::Class;
-use super::traffic::{Operation, Traffic};
 use super::kernel::{Allowed, Check, Kernel};
+use super::traffic::{Operation, Traffic};
 use crate::WorkloadError;
 use crate::randlc::Randlc;
 use crate::stopwatch::Stopwatch;
