@@ -80,14 +80,14 @@ pub(super) fn figure(findings: &Findings, law: &RateLaw) -> String {
     let sentences: Vec<String> = std::iter::once(rate_law_sentence(law))
         .chain(amplified_sentence(law))
         .chain(measured_rates_sentence(findings))
-        .map(|text| format!("{text}."))
+        .map(|text| format!("{}.", capital(&text)))
         .collect();
     let squares = match groups.is_empty() {
         true => "",
         false => {
             " Squares: measured here, in stretches of the run with more strikes and with fewer. With few ranks soon all pay for \
              every strike, and the cost rises in proportion to the rate. Stretches with more strikes may have longer ones: the \
-             measured power allows for their mean length, the squares do not."
+             measured power allows for their mean length, the squares do not. Groups without a measurable cost are not drawn."
         }
     };
     format!(
@@ -100,6 +100,13 @@ pub(super) fn figure(findings: &Findings, law: &RateLaw) -> String {
              what strikes take from one rank; the distance above them is what waiting for others adds.{absorbed}{beside}{squares}"
         ))
     )
+}
+
+/// With a capital letter at the start.
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
 }
 
 fn drawing(law: &RateLaw, here: Option<&Measured>, groups: &[MeasuredRate]) -> String {
@@ -230,7 +237,7 @@ fn drawing(law: &RateLaw, here: Option<&Measured>, groups: &[MeasuredRate]) -> S
         let (cx, cy) = (x.at(g.strikes), inside(g.extra.value));
         out.push_str(&format!(
             "<path d=\"M{cx:.1} {:.1}V{:.1}\" stroke=\"var(--ink)\"/>\
-             <rect x=\"{:.1}\" y=\"{:.1}\" width=\"6\" height=\"6\" fill=\"var(--panel)\" stroke=\"var(--ink)\"/>\n",
+             <rect x=\"{:.1}\" y=\"{:.1}\" width=\"6\" height=\"6\" fill=\"var(--ink)\"/>\n",
             inside(g.extra.low.max(y.low)),
             inside(g.extra.high),
             cx - 3.0,

@@ -1,6 +1,6 @@
 //! Ways that took turns: a table, and how much longer each is than the first, with its interval.
 
-use super::markup::{caption, cell, escape, number, prose, section as in_section, table};
+use super::markup::{caption, cell, escape, number, section as in_section, table};
 use crate::facts;
 use idlewave_explain::way_change;
 use idlewave_run::findings::{Estimate, Way, Ways};
@@ -41,13 +41,8 @@ pub(super) fn section(found: &Ways) -> String {
             "How much longer a step is than in the first row, with its 95 % interval",
         ),
     ];
-    let said = facts::way_sentences(found);
-    let said: String = said
-        .iter()
-        .map(|s| format!("<p>{}</p>\n", prose(s)))
-        .collect();
     let body = format!(
-        "{said}{}{}{}",
+        "{}{}{}",
         table("sortable", &header, &rows),
         figure(found),
         caption(&format!(
@@ -74,7 +69,7 @@ fn row(i: usize, way: &Way) -> String {
         },
     );
     format!(
-        "<tr><td>{}</td>{}{}{}{longer}</tr>\n",
+        "<tr><th scope=\"row\">{}</th>{}{}{}{longer}</tr>\n",
         escape(way.name()),
         exact("step", &way.step),
         exact("exchange", &way.exchange),
