@@ -24,6 +24,7 @@ mod matching;
 mod object;
 mod port;
 mod room;
+mod version;
 
 pub use find::{FILE_NAME, library};
 
@@ -55,5 +56,8 @@ extern "C" fn cleanup() {}
 /// (fi_provider(7)).
 #[unsafe(no_mangle)]
 pub extern "C" fn fi_prov_ini() -> *mut std::ffi::c_void {
-    PROVIDER.0.get().cast()
+    let provider = PROVIDER.0.get();
+    // SAFETY: libfabric calls this before it uses what it returns.
+    unsafe { (*provider).interface = version::interface() };
+    provider.cast()
 }

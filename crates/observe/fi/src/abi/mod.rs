@@ -13,7 +13,7 @@ pub use info::*;
 pub use objects::*;
 pub use operations::*;
 
-/// The interface that this is: 1.17.
+/// The interface that this is, 1.17: its first 16 bits are the major version.
 pub const INTERFACE: u32 = 1 << 16 | 17;
 
 /// Flags and capabilities.
