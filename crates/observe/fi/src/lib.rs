@@ -26,7 +26,7 @@ mod port;
 mod room;
 mod version;
 
-pub use find::{FILE_NAME, library};
+pub use find::{FILE_NAME, library, variables};
 
 use abi::{INTERFACE, Provider};
 use std::cell::UnsafeCell;

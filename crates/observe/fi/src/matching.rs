@@ -888,3 +888,7 @@ fn failed(receive: &Receive) -> Done {
         reports: true,
     }
 }
+
+#[cfg(test)]
+#[path = "matching_tests.rs"]
+mod tests;

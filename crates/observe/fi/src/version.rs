@@ -39,7 +39,11 @@ unsafe extern "C" fn note(object: *mut dl_phdr_info, _: usize, files: *mut c_voi
         if !object.dlpi_name.is_null() {
             // SAFETY: a string.
             let name = unsafe { CStr::from_ptr(object.dlpi_name) };
-            if name.to_bytes().windows(12).any(|part| part == b"libfabric.so") {
+            if name
+                .to_bytes()
+                .windows(12)
+                .any(|part| part == b"libfabric.so")
+            {
                 files.push(name.to_owned());
             }
         }
