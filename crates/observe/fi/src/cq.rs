@@ -275,7 +275,7 @@ pub fn wait<T>(
         }
         turn = turn.saturating_add(1);
         match &mut engine.endpoint {
-            Some(endpoint) => endpoint.rest(turn, runs),
+            Some(endpoint) => endpoint.port.rest(turn, runs),
             None => std::thread::sleep(Duration::from_millis(1)),
         }
     }

@@ -6,7 +6,7 @@ use crate::abi::{CqEntry, CqErrEntry, NO_ADDRESS, code, flag};
 use crate::address::Address;
 use crate::matching::{Done, Matching};
 use crate::port;
-use idlewave_fabric::netctx::device::{Doing, RankPort};
+use idlewave_fabric::netctx::device::RankPort;
 use idlewave_sys::terminal::say;
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -209,9 +209,11 @@ impl Engine {
 
     /// The rank that an fi_addr means.
     pub fn rank_of(&self, address: u64) -> Option<u32> {
-        let av = self.endpoint.as_ref()?.av?;
-        let addresses = self.avs.get(av)?.as_ref()?;
-        addresses.get(usize::try_from(address).ok()?).copied()?
+        let endpoint = self.endpoint.as_ref()?;
+        let addresses = self.avs.get(endpoint.av?)?.as_ref()?;
+        let rank = addresses.get(usize::try_from(address).ok()?).copied()??;
+        // What was inserted before there was an endpoint was not checked.
+        (rank < endpoint.port.size()).then_some(rank)
     }
 
     /// The fi_addr of a rank, for programs that ask where a message came from.
@@ -253,12 +255,5 @@ impl Endpoint {
     /// Whether a completion is to be reported: `flags` are those of the operation.
     pub fn reports(binding: &Binding, flags: u64) -> bool {
         !binding.selective || flags & flag::COMPLETION != 0
-    }
-
-    /// Says in the device that this rank waits for nothing that others could judge: what a program
-    /// waits for is known to its MPI library only.
-    pub fn rest(&mut self, turn: u32, runs: bool) {
-        self.port.awaits(Doing::Computing);
-        self.port.rest(turn, runs);
     }
 }

@@ -25,6 +25,9 @@ pub const SHORTEST_PIECE: usize = FRONT + LONGEST_INJECT;
 /// Unexpected messages up to this many bytes are taken in at once; more stay in the rings, where
 /// their senders wait, until a receive asks for their source.
 const EAGER_BYTES: usize = 64 << 20;
+/// Pieces of one message, or from one source, that are moved at a time: in between, this rank is
+/// outside of its device, so that its gang can be switched.
+const AT_ONCE: usize = 256;
 /// The most memory reserved for an announced message before its bytes arrive.
 const AHEAD: usize = 1 << 20;
 /// Approximate overhead of an unexpected message beyond its content, bytes.
@@ -620,10 +623,11 @@ impl Matching {
     }
 
     fn pull(&mut self, wire: &mut impl Wire, source: u32) {
-        while wire
-            .take(source, |header, piece| self.arrive(source, header, piece))
-            .is_some()
-        {
+        for _ in 0..AT_ONCE {
+            let taken = wire.take(source, |header, piece| self.arrive(source, header, piece));
+            if taken.is_none() {
+                return;
+            }
             if self.early_bytes >= EAGER_BYTES && !self.is_asked_for(source) {
                 return;
             }
@@ -817,11 +821,14 @@ impl Matching {
 }
 
 impl Sending {
-    /// Puts what there is room for; returns whether that was all.
+    /// Puts what there is room for, [`AT_ONCE`] at most; returns whether that was all.
     fn push(&mut self, wire: &mut impl Wire, to: u32) -> bool {
         let (head, front) = (self.envelope.head(), self.envelope.front());
         let all = self.content.bytes();
-        while !self.begun || self.sent < all.len() {
+        for _ in 0..AT_ONCE {
+            if self.begun && self.sent == all.len() {
+                return true;
+            }
             let front: &[u8] = if self.begun { &[] } else { &front };
             let Some(taken) = wire.put_behind(to, head, front, &all[self.sent..]) else {
                 return false;
@@ -829,7 +836,7 @@ impl Sending {
             self.begun = true;
             self.sent += taken;
         }
-        true
+        self.sent == all.len()
     }
 }
 
