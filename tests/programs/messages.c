@@ -20,6 +20,7 @@ static void ring(int round)
     int next = (rank + 1) % size, previous = (rank + size - 1) % size;
     unsigned char *out[3], *in[3];
     MPI_Request requests[6];
+    MPI_Status statuses[6];
     for (int k = 0; k < 3; k++) {
         out[k] = malloc(length + 1);
         in[k] = calloc(length + 1, 1);
@@ -29,7 +30,7 @@ static void ring(int round)
     }
     for (int k = 2; k >= 0; k--)
         MPI_Irecv(in[k], length, MPI_BYTE, previous, k, MPI_COMM_WORLD, &requests[3 + k]);
-    MPI_Waitall(6, requests, MPI_STATUSES_IGNORE);
+    MPI_Waitall(6, requests, statuses);
     for (int k = 0; k < 3; k++) {
         int wrong = in[k][length] != 0;
         for (int i = 0; i < length; i++)

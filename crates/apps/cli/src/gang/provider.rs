@@ -34,8 +34,11 @@ pub fn variables() -> Vec<OsString> {
 /// of scripts, and of libraries that end the program themselves then.
 pub fn judge(program: &Path) {
     for candidate in needed_by(program).unwrap_or_default() {
-        let file = &candidate.file;
-        let Ok(content) = files::read(file, LONGEST) else {
+        // Libraries are found by links to them.
+        let Ok(file) = candidate.file.canonicalize() else {
+            continue;
+        };
+        let Ok(content) = files::read(&file, LONGEST) else {
             continue;
         };
         if let Some(device) = mpich_device(&content).filter(|device| !device.contains("ofi")) {
