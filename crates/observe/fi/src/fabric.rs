@@ -5,7 +5,7 @@ use crate::abi::{
     EqOps, FabricAttr, FabricOps, Fid, FidEq, FidFabric, FidOps, Info, class, code, missing,
 };
 use crate::object::{self, Object, give, guarded, guarded_int, no_bind, no_control};
-use crate::{domain, port};
+use crate::{domain_ops, port};
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ unsafe extern "C" fn open_domain(
         // SAFETY: the caller's fabric.
         unsafe { object::of::<Fabric, _>(fabric) }.ok_or(code::EINVAL)?;
         // SAFETY: the caller's place for it.
-        Ok(unsafe { domain::open(to, context) } as isize)
+        Ok(unsafe { domain_ops::open(to, context) } as isize)
     })
 }
 

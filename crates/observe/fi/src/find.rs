@@ -1,10 +1,11 @@
 //! Where the shared library is, and how MPI libraries are told to use it.
 
-use crate::NAME;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Its name: libfabric loads what ends in `fi.so`.
+/// The name by which programs ask for this provider.
+pub const NAME: &str = "idlewave";
+/// The library's name: libfabric loads what ends in `fi.so`.
 pub const FILE_NAME: &str = "libidlewave_fi.so";
 
 /// Variables that select libfabric in MPI libraries, and nothing that passes it by: the matching

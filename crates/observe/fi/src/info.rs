@@ -5,10 +5,11 @@ use crate::abi::{
     RxAttr, THREAD_SAFE, TxAttr, code, flag, order,
 };
 use crate::address::Address;
+use crate::find::NAME;
 use crate::matching::LONGEST_INJECT;
 use crate::object::guarded_int;
+use crate::port;
 use crate::room::PARTS;
-use crate::{NAME, port};
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::null_mut;
 

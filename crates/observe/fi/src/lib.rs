@@ -15,8 +15,10 @@ mod cntr;
 mod cq;
 mod data;
 mod domain;
+mod domain_ops;
 mod engine;
 mod ep;
+mod ep_ops;
 mod fabric;
 mod find;
 mod info;
@@ -26,14 +28,11 @@ mod port;
 mod room;
 mod version;
 
-pub use find::{FILE_NAME, library, variables};
+pub use find::{FILE_NAME, NAME, library, variables};
 
 use abi::{INTERFACE, Provider};
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
-
-/// The name by which programs ask for this provider.
-pub const NAME: &str = "idlewave";
 
 struct Description(UnsafeCell<Provider>);
 

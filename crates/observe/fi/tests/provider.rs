@@ -57,21 +57,21 @@ fn messages_are_whole(mpi: &Installation, ranks: u32, rounds: u32) {
 #[test]
 fn open_mpi_4_sends_over_contexts_while_they_are_switched() {
     if let Some(mpi) = installation("openmpi4") {
-        messages_are_whole(&mpi, 2, 20);
+        messages_are_whole(&mpi, 2, 11);
     }
 }
 
 #[test]
 fn open_mpi_5_sends_over_contexts_while_they_are_switched() {
     if let Some(mpi) = installation("openmpi5") {
-        messages_are_whole(&mpi, 2, 20);
+        messages_are_whole(&mpi, 2, 11);
     }
 }
 
 #[test]
 fn mpich_5_sends_over_contexts_while_they_are_switched() {
     if let Some(mpi) = installation("mpich5") {
-        messages_are_whole(&mpi, 2, 20);
+        messages_are_whole(&mpi, 2, 11);
     }
 }
 
@@ -108,7 +108,9 @@ fn ping_pong_of_libfabric_checks_its_messages() {
     let mut site = Site::new(2);
     let rank = |site: &Site, rank: u32, more: &[&str]| {
         let mut command = libfabric("fi_pingpong")?;
-        command.args(["-p", "idlewave", "-e", "rdm", "-c", "-I", "20", "-S", "all"]);
+        command.args([
+            "-p", "idlewave", "-e", "rdm", "-c", "-I", "5", "-S", "100000",
+        ]);
         command.args(more).env(Attachment::RANK, rank.to_string());
         command.env(Attachment::SIZE, "2").stdout(Stdio::piped());
         site.prepare(&mut command);

@@ -5,13 +5,14 @@
 //! too: each table of functions begins with its size, and [`info`](super::info) allocates
 //! attributes with room to spare.
 
+pub mod code;
+mod entries;
 mod info;
 mod objects;
-mod operations;
 
+pub use entries::*;
 pub use info::*;
 pub use objects::*;
-pub use operations::*;
 
 /// The interface that this is, 1.17: its first 16 bits are the major version.
 pub const INTERFACE: u32 = 1 << 16 | 17;
@@ -48,32 +49,6 @@ pub mod flag {
 pub mod order {
     /// Sends are matched in the order in which they were made.
     pub const SEND_AFTER_SEND: u64 = 1 << 8;
-}
-
-/// Results, to be returned with a minus sign.
-pub mod code {
-    pub const EAGAIN: isize = 11;
-    pub const ENOMEM: isize = 12;
-    pub const EBUSY: isize = 16;
-    pub const ENODEV: isize = 19;
-    pub const EINVAL: isize = 22;
-    pub const ENOSYS: isize = 38;
-    pub const ENOMSG: isize = 42;
-    pub const ENODATA: isize = 61;
-    pub const EMSGSIZE: isize = 90;
-    pub const ENOPROTOOPT: isize = 92;
-    pub const EOPNOTSUPP: isize = 95;
-    pub const ENETDOWN: isize = 100;
-    pub const EHOSTUNREACH: isize = 113;
-    pub const ECANCELED: isize = 125;
-    pub const EOTHER: isize = 256;
-    pub const ETOOSMALL: isize = 257;
-    pub const EOPBADSTATE: isize = 258;
-    pub const EAVAIL: isize = 259;
-    pub const EBADFLAGS: isize = 260;
-    pub const ENOCQ: isize = 263;
-    pub const ETRUNC: isize = 265;
-    pub const ENOAV: isize = 267;
 }
 
 /// No address: any source, or an address that could not be inserted.
