@@ -1,6 +1,6 @@
-//! Sending and receiving (fi_msg(3), fi_tagged(3)).
+//! Sending and receiving, for messages with tags and without.
 
-use crate::abi::{FidEp, MessageOps, Msg, MsgTagged, NO_ADDRESS, Span, TaggedOps, code, flag};
+use crate::abi::{FidEp, NO_ADDRESS, Span, code, flag};
 use crate::engine::{Endpoint, Engine, lock};
 use crate::ep::Ep;
 use crate::matching::{Context, Envelope, Found, LONGEST_INJECT, Receive, Want};
@@ -8,34 +8,10 @@ use crate::object::{self, guarded};
 use crate::room::{Content, Room};
 use std::ffi::c_void;
 
-pub static MESSAGE_OPS: MessageOps = MessageOps {
-    size: size_of::<MessageOps>(),
-    recv: message::recv,
-    recvv: message::recvv,
-    recvmsg: message::recvmsg,
-    send: message::send,
-    sendv: message::sendv,
-    sendmsg: message::sendmsg,
-    inject: message::inject,
-    senddata: message::senddata,
-    injectdata: message::injectdata,
-};
-
-pub static TAGGED_OPS: TaggedOps = TaggedOps {
-    size: size_of::<TaggedOps>(),
-    recv: tagged::recv,
-    recvv: tagged::recvv,
-    recvmsg: tagged::recvmsg,
-    send: tagged::send,
-    sendv: tagged::sendv,
-    sendmsg: tagged::sendmsg,
-    inject: tagged::inject,
-    senddata: tagged::senddata,
-    injectdata: tagged::injectdata,
-};
-
-type Ptr = *mut FidEp;
-type Any = *mut c_void;
+/// An endpoint.
+pub type Ptr = *mut FidEp;
+/// Any memory, or the context of an operation.
+pub type Any = *mut c_void;
 
 /// Flags that a send understands; completions come no earlier than the latest of these asks for.
 const SEND_FLAGS: u64 = flag::COMPLETION
@@ -49,7 +25,7 @@ const RECEIVE_FLAGS: u64 =
     flag::COMPLETION | flag::MORE | flag::MULTI_RECV | flag::PEEK | flag::CLAIM | flag::DISCARD;
 
 /// Why a call has no flags of its own, or which.
-enum Flags {
+pub enum Flags {
     /// Those of the endpoint.
     Default,
     /// The call's own.
@@ -72,7 +48,7 @@ fn ready(engine: &mut Engine) -> Result<&mut Endpoint, isize> {
 /// # Safety
 /// The pointers are as their documentation wants them: `spans` points to `count` spans of memory
 /// that stays as it is until the send is complete.
-unsafe fn send(
+pub unsafe fn send(
     ep: Ptr,
     (spans, count): (*const Span, usize),
     to: u64,
@@ -128,7 +104,7 @@ unsafe fn send(
 
 /// # Safety
 /// That of [`send`], for memory to be written.
-unsafe fn receive(
+pub unsafe fn receive(
     ep: Ptr,
     (spans, count): (*const Span, usize),
     from: u64,
@@ -208,275 +184,9 @@ unsafe fn receive(
 }
 
 /// One span.
-fn one(base: Any, len: usize) -> Span {
+pub fn one(base: Any, len: usize) -> Span {
     Span {
         base: base.cast(),
         len,
-    }
-}
-
-/// Messages without tags.
-mod message {
-    use super::*;
-
-    pub unsafe extern "C" fn recv(
-        ep: Ptr,
-        buf: Any,
-        len: usize,
-        _: Any,
-        from: u64,
-        context: Any,
-    ) -> isize {
-        let span = one(buf, len);
-        // SAFETY: the caller's arguments.
-        unsafe { receive(ep, (&span, 1), from, None, context, Flags::Default) }
-    }
-
-    pub unsafe extern "C" fn recvv(
-        ep: Ptr,
-        spans: *const Span,
-        _: *mut Any,
-        count: usize,
-        from: u64,
-        context: Any,
-    ) -> isize {
-        // SAFETY: the caller's arguments.
-        unsafe { receive(ep, (spans, count), from, None, context, Flags::Default) }
-    }
-
-    pub unsafe extern "C" fn recvmsg(ep: Ptr, msg: *const Msg, flags: u64) -> isize {
-        // SAFETY: the caller's arguments.
-        unsafe {
-            let Some(m) = msg.as_ref() else {
-                return -code::EINVAL;
-            };
-            let flags = Flags::Own(flags);
-            receive(ep, (m.spans, m.count), m.addr, None, m.context, flags)
-        }
-    }
-
-    pub unsafe extern "C" fn send(
-        ep: Ptr,
-        buf: Any,
-        len: usize,
-        _: Any,
-        to: u64,
-        context: Any,
-    ) -> isize {
-        let span = one(buf, len);
-        // SAFETY: the caller's arguments.
-        unsafe { super::send(ep, (&span, 1), to, (None, None), context, Flags::Default) }
-    }
-
-    pub unsafe extern "C" fn sendv(
-        ep: Ptr,
-        spans: *const Span,
-        _: *mut Any,
-        count: usize,
-        to: u64,
-        context: Any,
-    ) -> isize {
-        // SAFETY: the caller's arguments.
-        unsafe {
-            super::send(
-                ep,
-                (spans, count),
-                to,
-                (None, None),
-                context,
-                Flags::Default,
-            )
-        }
-    }
-
-    pub unsafe extern "C" fn sendmsg(ep: Ptr, msg: *const Msg, flags: u64) -> isize {
-        // SAFETY: the caller's arguments.
-        unsafe {
-            let Some(m) = msg.as_ref() else {
-                return -code::EINVAL;
-            };
-            let data = (flags & flag::REMOTE_CQ_DATA != 0).then_some(m.data);
-            let (spans, flags) = ((m.spans, m.count), Flags::Own(flags));
-            super::send(ep, spans, m.addr, (None, data), m.context, flags)
-        }
-    }
-
-    pub unsafe extern "C" fn inject(ep: Ptr, buf: Any, len: usize, to: u64) -> isize {
-        let (span, nothing) = (one(buf, len), std::ptr::null_mut());
-        // SAFETY: the caller's arguments.
-        unsafe { super::send(ep, (&span, 1), to, (None, None), nothing, Flags::Inject) }
-    }
-
-    pub unsafe extern "C" fn senddata(
-        ep: Ptr,
-        buf: Any,
-        len: usize,
-        _: Any,
-        data: u64,
-        to: u64,
-        context: Any,
-    ) -> isize {
-        let (span, with) = (one(buf, len), (None, Some(data)));
-        // SAFETY: the caller's arguments.
-        unsafe { super::send(ep, (&span, 1), to, with, context, Flags::Default) }
-    }
-
-    pub unsafe extern "C" fn injectdata(
-        ep: Ptr,
-        buf: Any,
-        len: usize,
-        data: u64,
-        to: u64,
-    ) -> isize {
-        let (span, with) = (one(buf, len), (None, Some(data)));
-        // SAFETY: the caller's arguments.
-        unsafe {
-            super::send(
-                ep,
-                (&span, 1),
-                to,
-                with,
-                std::ptr::null_mut(),
-                Flags::Inject,
-            )
-        }
-    }
-}
-
-/// Messages with tags.
-mod tagged {
-    use super::*;
-
-    pub unsafe extern "C" fn recv(
-        ep: Ptr,
-        buf: Any,
-        len: usize,
-        _: Any,
-        from: u64,
-        tag: u64,
-        ignore: u64,
-        context: Any,
-    ) -> isize {
-        let (span, tag) = (one(buf, len), Some((tag, ignore)));
-        // SAFETY: the caller's arguments.
-        unsafe { receive(ep, (&span, 1), from, tag, context, Flags::Default) }
-    }
-
-    pub unsafe extern "C" fn recvv(
-        ep: Ptr,
-        spans: *const Span,
-        _: *mut Any,
-        count: usize,
-        from: u64,
-        tag: u64,
-        ignore: u64,
-        context: Any,
-    ) -> isize {
-        let tag = Some((tag, ignore));
-        // SAFETY: the caller's arguments.
-        unsafe { receive(ep, (spans, count), from, tag, context, Flags::Default) }
-    }
-
-    pub unsafe extern "C" fn recvmsg(ep: Ptr, msg: *const MsgTagged, flags: u64) -> isize {
-        // SAFETY: the caller's arguments.
-        unsafe {
-            let Some(m) = msg.as_ref() else {
-                return -code::EINVAL;
-            };
-            let (tag, flags) = (Some((m.tag, m.ignore)), Flags::Own(flags));
-            receive(ep, (m.spans, m.count), m.addr, tag, m.context, flags)
-        }
-    }
-
-    pub unsafe extern "C" fn send(
-        ep: Ptr,
-        buf: Any,
-        len: usize,
-        _: Any,
-        to: u64,
-        tag: u64,
-        context: Any,
-    ) -> isize {
-        let (span, with) = (one(buf, len), (Some(tag), None));
-        // SAFETY: the caller's arguments.
-        unsafe { super::send(ep, (&span, 1), to, with, context, Flags::Default) }
-    }
-
-    pub unsafe extern "C" fn sendv(
-        ep: Ptr,
-        spans: *const Span,
-        _: *mut Any,
-        count: usize,
-        to: u64,
-        tag: u64,
-        context: Any,
-    ) -> isize {
-        let with = (Some(tag), None);
-        // SAFETY: the caller's arguments.
-        unsafe { super::send(ep, (spans, count), to, with, context, Flags::Default) }
-    }
-
-    pub unsafe extern "C" fn sendmsg(ep: Ptr, msg: *const MsgTagged, flags: u64) -> isize {
-        // SAFETY: the caller's arguments.
-        unsafe {
-            let Some(m) = msg.as_ref() else {
-                return -code::EINVAL;
-            };
-            let data = (flags & flag::REMOTE_CQ_DATA != 0).then_some(m.data);
-            let (spans, flags) = ((m.spans, m.count), Flags::Own(flags));
-            super::send(ep, spans, m.addr, (Some(m.tag), data), m.context, flags)
-        }
-    }
-
-    pub unsafe extern "C" fn inject(ep: Ptr, buf: Any, len: usize, to: u64, tag: u64) -> isize {
-        let (span, with) = (one(buf, len), (Some(tag), None));
-        // SAFETY: the caller's arguments.
-        unsafe {
-            super::send(
-                ep,
-                (&span, 1),
-                to,
-                with,
-                std::ptr::null_mut(),
-                Flags::Inject,
-            )
-        }
-    }
-
-    pub unsafe extern "C" fn senddata(
-        ep: Ptr,
-        buf: Any,
-        len: usize,
-        _: Any,
-        data: u64,
-        to: u64,
-        tag: u64,
-        context: Any,
-    ) -> isize {
-        let (span, with) = (one(buf, len), (Some(tag), Some(data)));
-        // SAFETY: the caller's arguments.
-        unsafe { super::send(ep, (&span, 1), to, with, context, Flags::Default) }
-    }
-
-    pub unsafe extern "C" fn injectdata(
-        ep: Ptr,
-        buf: Any,
-        len: usize,
-        data: u64,
-        to: u64,
-        tag: u64,
-    ) -> isize {
-        let (span, with) = (one(buf, len), (Some(tag), Some(data)));
-        // SAFETY: the caller's arguments.
-        unsafe {
-            super::send(
-                ep,
-                (&span, 1),
-                to,
-                with,
-                std::ptr::null_mut(),
-                Flags::Inject,
-            )
-        }
     }
 }

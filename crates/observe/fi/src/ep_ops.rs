@@ -1,4 +1,4 @@
-//! What is done with an endpoint besides sending and receiving ([`data`]).
+//! What is done with an endpoint besides sending and receiving ([`message`], [`tagged`]).
 
 use crate::abi::{
     CmOps, EpOps, Fid, FidDomain, FidEp, FidOps, Info, NoOps, class, code, command, flag, missing,
@@ -7,12 +7,12 @@ use crate::address::Address;
 use crate::av::{self, Av};
 use crate::cntr::Cntr;
 use crate::cq::Cq;
-use crate::data;
 use crate::domain::Domain;
 use crate::engine::{Binding, Endpoint, lock};
 use crate::ep::Ep;
 use crate::matching::Context;
 use crate::object::{self, give, guarded, guarded_int};
+use crate::{message, tagged};
 use std::ffi::{c_int, c_void};
 
 static FID_OPS: FidOps = FidOps {
@@ -70,9 +70,9 @@ pub unsafe extern "C" fn open(
                 fid: object::fid::<Ep>(context, &FID_OPS),
                 ops: &OPS,
                 cm: &CM_OPS,
-                msg: &data::MESSAGE_OPS,
+                msg: &message::OPS,
                 rma: &NO_RMA,
-                tagged: &data::TAGGED_OPS,
+                tagged: &tagged::OPS,
                 atomic: &NO_ATOMICS,
                 collective: &NO_COLLECTIVES,
             },

@@ -23,9 +23,11 @@ mod fabric;
 mod find;
 mod info;
 mod matching;
+mod message;
 mod object;
 mod port;
 mod room;
+mod tagged;
 mod version;
 
 pub use find::{FILE_NAME, NAME, library, variables};
