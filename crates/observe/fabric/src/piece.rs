@@ -1,5 +1,7 @@
 //! Pieces of messages, and what carries them.
 
+use std::mem::MaybeUninit;
+
 /// What accompanies a piece of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -30,8 +32,17 @@ pub trait Piece {
     /// Number of bytes.
     fn len(&self) -> usize;
 
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Appends the bytes.
     fn append_to(&self, data: &mut Vec<u8>);
+
+    /// Writes the bytes from `skip` on to the start of `to`, as many as there are and fit; returns
+    /// how many.
+    fn copy_to(&self, skip: usize, to: &mut [MaybeUninit<u8>]) -> usize;
 }
 
 impl Piece for &[u8] {
@@ -41,5 +52,11 @@ impl Piece for &[u8] {
 
     fn append_to(&self, data: &mut Vec<u8>) {
         data.extend_from_slice(self);
+    }
+
+    fn copy_to(&self, skip: usize, to: &mut [MaybeUninit<u8>]) -> usize {
+        let rest = self.get(skip..).unwrap_or_default();
+        let both = to.iter_mut().zip(rest);
+        both.map(|(place, byte)| place.write(*byte)).count()
     }
 }

@@ -23,4 +23,5 @@ pub use launch::{Launch, Launcher};
 pub use library::Library;
 pub use needs::Needs;
 pub use path::in_path;
+pub use program::needed_by;
 pub use search::Search;

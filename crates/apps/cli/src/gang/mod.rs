@@ -6,6 +6,7 @@ mod far;
 mod local;
 mod log;
 mod lookout;
+mod provider;
 mod ranks;
 mod serve;
 mod slurm;

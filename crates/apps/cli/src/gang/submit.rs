@@ -1,6 +1,7 @@
 //! `idlewave gang submit`: runs a command whose ranks form a gang.
 
 use super::ask;
+use super::provider;
 use super::ranks::Ranks;
 use super::socket::Place;
 use super::words::Words;
@@ -34,8 +35,8 @@ pub struct SubmitArgs {
     /// Weight of this gang against others, from 1
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     weight: u32,
-    /// Give each rank a network context of this size, as in 1MiB, for programs that use idlewave's
-    /// own messages (idlewave measure)
+    /// Give each rank a network context of this size, as in 1MiB, for MPI programs whose library
+    /// uses libfabric, and for idlewave measure
     #[arg(long, value_name = "SIZE")]
     context: Option<Bytes>,
     /// Number of ranks to start on this node; for --context without a launcher [default: 1]
@@ -165,6 +166,12 @@ fn marked_command(
         let mut variable = OsString::from(format!("{}=", Attachment::VARIABLE));
         variable.push(Attachment::of_ticket(ticket));
         shim.push(variable);
+        shim.extend(provider::variables());
+        let programs = launch.map_or(&[][..], |launch| &launch.programs[..]);
+        let programs = programs
+            .iter()
+            .filter_map(|words| args.command.get(words.start));
+        programs.for_each(|program| provider::judge(Path::new(program)));
     }
     if let Some(launch) = launch {
         if args.ranks.is_some() {

@@ -91,7 +91,15 @@ impl Attachment {
     /// # Errors
     /// There is no such device, or no such rank on it, or another process has that rank.
     pub fn attach(&self) -> Result<NetctxFabric, DeviceError> {
-        RankPort::new(self).map(NetctxFabric::new)
+        self.attach_port().map(NetctxFabric::new)
+    }
+
+    /// Like [`attach`](Self::attach), for a message layer of one's own.
+    ///
+    /// # Errors
+    /// Those of [`attach`](Self::attach).
+    pub fn attach_port(&self) -> Result<RankPort, DeviceError> {
+        RankPort::new(self)
     }
 }
 

@@ -7,7 +7,8 @@
 //! papers. [`channel`] is one direction between two ranks, without I/O; [`frame`] is its wire
 //! format. [`context`] is the region, [`policy`] how several gangs share a network. A [`Device`] is
 //! one node's network: it moves frames between a [`Transport`] and the active context, and switches
-//! when told to. [`NetctxFabric`], on top, is one rank of a gang: a process.
+//! when told to. [`NetctxFabric`], on top, is one rank of a gang: a process. Message layers other
+//! than this crate's use a rank's rings directly ([`device::RankPort`]), which carry [`Pieces`].
 
 pub mod channel;
 pub mod context;
@@ -20,6 +21,7 @@ mod talk;
 pub mod transport;
 mod words;
 
+pub use crate::piece::{Header as PieceHeader, Piece, Pieces};
 pub use channel::{ChannelError, Phase};
 pub use context::{Context, ContextError, Counts, Layout};
 pub use device::{Device, DeviceError, Within};

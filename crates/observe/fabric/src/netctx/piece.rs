@@ -2,6 +2,7 @@
 
 use super::channel::Content;
 use crate::piece::{Header, Piece};
+use std::mem::MaybeUninit;
 
 /// Bytes in front of each piece: the tag (4) and the length (8) of its message.
 pub(super) const PREFIX: usize = 12;
@@ -33,5 +34,9 @@ impl Piece for Content<'_> {
 
     fn append_to(&self, data: &mut Vec<u8>) {
         Content::append_to(self, PREFIX, data);
+    }
+
+    fn copy_to(&self, skip: usize, to: &mut [MaybeUninit<u8>]) -> usize {
+        Content::copy_to(self, PREFIX.saturating_add(skip), to)
     }
 }

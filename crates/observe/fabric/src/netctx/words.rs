@@ -7,6 +7,7 @@
 //! gate provide the ordering.
 
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -94,34 +95,44 @@ impl<'a> Words<'a> {
     /// Appends `length` bytes from `skip` on to `to`, or as many as there are.
     pub(super) fn append_bytes(self, skip: usize, length: usize, to: &mut Vec<u8>) {
         let length = length.min((self.count * WORD).saturating_sub(skip));
+        let begin = to.len();
+        to.reserve(length);
+        let written = self.copy_bytes(skip, &mut to.spare_capacity_mut()[..length]);
+        // SAFETY: room for these was reserved, and each of them was just written.
+        unsafe { to.set_len(begin + written) };
+    }
+
+    /// Writes the bytes from `skip` on to the start of `to`, as many as there are and fit; returns
+    /// how many.
+    pub(super) fn copy_bytes(self, skip: usize, to: &mut [MaybeUninit<u8>]) -> usize {
+        let length = to.len().min((self.count * WORD).saturating_sub(skip));
         if length == 0 {
-            return;
+            return 0;
         }
+        let write = |to: &mut [MaybeUninit<u8>], from: &[u8]| {
+            for (place, byte) in to.iter_mut().zip(from) {
+                place.write(*byte);
+            }
+        };
         let (first, within) = (skip / WORD, skip % WORD);
         let words = self.all();
-        to.reserve(length + WORD);
         // The rest of the first word, then whole ones.
         let head = words[first].load(Ordering::Relaxed).to_ne_bytes();
         let front = length.min(WORD - within);
-        to.extend_from_slice(&head[within..within + front]);
-        let whole = (length - front) / WORD;
-        let begin = to.len();
-        let room = to.spare_capacity_mut();
-        for (word, place) in words[first + 1..]
-            .iter()
-            .zip(room.chunks_exact_mut(WORD))
-            .take(whole)
-        {
+        let (begin, behind) = to[..length].split_at_mut(front);
+        write(begin, &head[within..]);
+        let whole = behind.len() / WORD;
+        let mut places = behind.chunks_exact_mut(WORD);
+        for (word, place) in words[first + 1..].iter().zip(&mut places) {
             let bytes = word.load(Ordering::Relaxed).to_ne_bytes();
-            place.copy_from_slice(&bytes.map(std::mem::MaybeUninit::new));
+            place.copy_from_slice(&bytes.map(MaybeUninit::new));
         }
-        // SAFETY: room for more than these was reserved, and each of them was just written.
-        unsafe { to.set_len(begin + whole * WORD) };
-        let rest = length - front - whole * WORD;
-        if rest > 0 {
+        let rest = places.into_remainder();
+        if !rest.is_empty() {
             let last = words[first + 1 + whole].load(Ordering::Relaxed);
-            to.extend_from_slice(&last.to_ne_bytes()[..rest]);
+            write(rest, &last.to_ne_bytes());
         }
+        length
     }
 
     /// Stores the parts one after the other from the first word on; zeros fill the rest of the last
@@ -129,7 +140,7 @@ impl<'a> Words<'a> {
     ///
     /// # Panics
     /// If there is no room for them.
-    pub(super) fn store_bytes(self, parts: [&[u8]; 2]) {
+    pub(super) fn store_bytes<const N: usize>(self, parts: [&[u8]; N]) {
         let mut at = 0;
         let mut open = [0; WORD];
         let mut filled = 0;
@@ -178,7 +189,8 @@ mod tests {
             let all = [&first[..], &second].concat();
             let mut memory = vec![u64::MAX; all.len().div_ceil(WORD) + 1];
             let words = Words::of(&mut memory);
-            words.store_bytes([&first, &second]);
+            let (front, back) = first.split_at(first.len() / 3);
+            words.store_bytes([front, back, &second]);
             let mut padded = all.clone();
             padded.resize(all.len().next_multiple_of(WORD), 0);
             padded.extend([0xFF; WORD]);

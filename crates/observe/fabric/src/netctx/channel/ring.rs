@@ -1,6 +1,7 @@
 //! Slots for the frames of one direction, in borrowed memory: plain words without pointers.
 
 use crate::netctx::words::Words;
+use std::mem::MaybeUninit;
 
 /// Bytes before each slot's content, one word: its length, and whether it ends a message.
 const HEAD: usize = 8;
@@ -90,14 +91,14 @@ impl<'a> Ring<'a> {
         self.put_parts(sequence, end, [content, &[]])
     }
 
-    /// The same for a frame in two parts.
-    pub(in crate::netctx) fn put_parts(
+    /// The same for a frame in several parts.
+    pub(in crate::netctx) fn put_parts<const N: usize>(
         &mut self,
         sequence: u32,
         end: bool,
-        parts: [&[u8]; 2],
+        parts: [&[u8]; N],
     ) -> bool {
-        let length = parts[0].len() + parts[1].len();
+        let length: usize = parts.iter().map(|part| part.len()).sum();
         if length > self.payload {
             return false;
         }
@@ -160,6 +161,13 @@ impl Content<'_> {
     pub(in crate::netctx) fn append_to(&self, skip: usize, to: &mut Vec<u8>) {
         let length = self.length.saturating_sub(skip);
         self.words.append_bytes(skip, length, to);
+    }
+
+    /// Writes the bytes from `skip` on to the start of `to`, as many as there are and fit; returns
+    /// how many.
+    pub(in crate::netctx) fn copy_to(&self, skip: usize, to: &mut [MaybeUninit<u8>]) -> usize {
+        let length = self.length.saturating_sub(skip).min(to.len());
+        self.words.copy_bytes(skip, &mut to[..length])
     }
 }
 

@@ -36,7 +36,7 @@ pub use crate::matching::Awaited;
 pub use attach::{At, Attachment, Idle, write_ticket};
 pub use error::DeviceError;
 pub use pump::{Device, Drained};
-pub use rank::RankPort;
+pub use rank::{RankPort, Rings};
 pub use waits::Doing;
 
 /// A rank that is inside its device.

@@ -30,6 +30,7 @@ const TESTS_PER_LOOK: u32 = 64;
 /// A rank that is attached to a device.
 pub struct RankPort {
     rings: Rings,
+    gang: u32,
     idle: Idle,
     /// Value of the futex when this rank announced that it would sleep.
     announced: Option<u32>,
@@ -123,6 +124,7 @@ impl RankPort {
                 wake: Vec::new(),
                 shared,
             },
+            gang,
             idle: attachment.idle,
             announced: None,
             orphaned: false,
@@ -210,7 +212,7 @@ impl Rings {
         self.shared.seat(self.slot, self.place)
     }
 
-    fn put_far(&mut self, to: u32, parts: [&[u8]; 2], end: bool) -> Option<()> {
+    fn put_far(&mut self, to: u32, parts: [&[u8]; 3], end: bool) -> Option<()> {
         let marks = self.shared.marks(self.slot, self.place, to);
         let filled = marks.rank.filled.load(Ordering::Relaxed);
         // Acquire: the owner has read what was in the slot.
@@ -228,7 +230,7 @@ impl Rings {
         Some(())
     }
 
-    fn put_near(&mut self, place: u32, parts: [&[u8]; 2], end: bool) -> Option<()> {
+    fn put_near(&mut self, place: u32, parts: [&[u8]; 3], end: bool) -> Option<()> {
         let marks = self.shared.marks(self.slot, place, self.rank);
         let expected = marks.other.expected.load(Ordering::Relaxed);
         // Acquire: the rank has read what was in the slot.
@@ -247,6 +249,36 @@ impl Rings {
         Some(())
     }
 
+    /// The most bytes of a message in one piece.
+    pub fn longest(&self) -> usize {
+        self.layout.payload().saturating_sub(PREFIX)
+    }
+
+    /// Puts a piece like [`put`](Pieces::put), with `front` before `rest`: the piece takes all of
+    /// `front`, and as much of `rest` as fits. The number of bytes of `rest` is returned; `None`
+    /// also if there is no such rank or `front` is longer than a piece.
+    pub fn put_behind(
+        &mut self,
+        to: u32,
+        (tag, message): (u32, u64),
+        front: &[u8],
+        rest: &[u8],
+    ) -> Option<usize> {
+        if !self.open || to >= self.layout.peers() {
+            return None;
+        }
+        let room = self.longest().checked_sub(front.len())?;
+        let piece = &rest[..rest.len().min(room)];
+        let end = piece.len() == rest.len();
+        let parts = [&prefix(tag, message)[..], front, piece];
+        match self.near.get(to as usize).copied().flatten() {
+            Some(place) => self.put_near(place, parts, end)?,
+            None => self.put_far(to, parts, end)?,
+        }
+        self.moved = true;
+        Some(piece.len())
+    }
+
     /// Notes that the rank at a place may be waiting for what was done.
     fn note(&mut self, place: u32) {
         if place != self.place && !self.wake.contains(&place) {
@@ -261,23 +293,12 @@ impl Pieces for Rings {
     }
 
     fn put(&mut self, to: u32, tag: u32, message: u64, rest: &[u8]) -> Option<usize> {
-        if !self.open {
-            return None;
-        }
-        let piece = &rest[..rest.len().min(self.layout.payload() - PREFIX)];
-        let end = piece.len() == rest.len();
-        let parts = [&prefix(tag, message)[..], piece];
-        match self.near.get(to as usize).copied().flatten() {
-            Some(place) => self.put_near(place, parts, end)?,
-            None => self.put_far(to, parts, end)?,
-        }
-        self.moved = true;
-        Some(piece.len())
+        self.put_behind(to, (tag, message), &[], rest)
     }
 
     fn take<R>(&mut self, from: u32, read: impl FnOnce(Header, &dyn Piece) -> R) -> Option<R> {
         let mut read = Some(read);
-        while self.open {
+        while self.open && from < self.layout.peers() {
             let marks = self.shared.marks(self.slot, self.place, from);
             let taken = marks.rank.taken.load(Ordering::Relaxed);
             // Acquire: the slots before the mark are as they were filled.
@@ -312,24 +333,43 @@ impl Pieces for Rings {
 
 impl RankPort {
     /// This rank.
-    pub(in crate::netctx) fn rank(&self) -> u32 {
+    pub fn rank(&self) -> u32 {
         self.rings.rank
     }
 
     /// Ranks of the gang.
-    pub(in crate::netctx) fn size(&self) -> u32 {
+    pub fn size(&self) -> u32 {
         self.rings.layout.peers()
     }
 
+    /// Its gang.
+    pub fn gang(&self) -> u32 {
+        self.gang
+    }
+
+    /// The most bytes of a message in one piece.
+    pub fn longest_piece(&self) -> usize {
+        self.rings.longest()
+    }
+
+    /// Whether this rank is done: then nobody misses its process when it ends.
+    pub fn set_left(&self, left: bool) {
+        let entry = self.rings.shared.entry(self.rings.slot);
+        if entry.ticket.load(Ordering::Relaxed) == self.rings.ticket {
+            // Release: whoever sees it sees what was put and taken before.
+            self.seat().left.store(u32::from(left), Ordering::Release);
+        }
+    }
+
     /// The node of a rank; this node if there is no such rank.
-    pub(in crate::netctx) fn node_of(&self, rank: u32) -> u32 {
+    pub fn node_of(&self, rank: u32) -> u32 {
         let node = self.rings.nodes.get(rank as usize);
         node.copied().unwrap_or(self.rings.shared.shape.node)
     }
 
     /// Calls `act` with the rings and returns whether the gang runs: nothing goes in or out while
     /// it does not.
-    pub(in crate::netctx) fn reach<R>(&mut self, act: impl FnOnce(&mut Rings) -> R) -> (R, bool) {
+    pub fn reach<R>(&mut self, act: impl FnOnce(&mut Rings) -> R) -> (R, bool) {
         self.enter();
         let open = self.rings.open;
         let done = act(&mut self.rings);
@@ -339,7 +379,7 @@ impl RankPort {
 
     /// One iteration of a wait: the `turn`-th, from 1. `runs` is what the last
     /// [`reach`](Self::reach) returned.
-    pub(in crate::netctx) fn rest(&mut self, turn: u32, runs: bool) {
+    pub fn rest(&mut self, turn: u32, runs: bool) {
         if turn == 1 && self.announced.take().is_some() {
             self.seat().sleeping.store(0, Ordering::Relaxed);
         }
@@ -368,7 +408,7 @@ impl RankPort {
     }
 
     /// Called on each iteration of a wait: announces what this rank is about to wait for.
-    pub(in crate::netctx) fn awaits(&mut self, what: Doing) {
+    pub fn awaits(&mut self, what: Doing) {
         let word = what.word();
         if word != self.waits {
             self.waits = word;
@@ -378,7 +418,7 @@ impl RankPort {
     }
 
     /// A test does not wait, but now and then it checks that the owner is alive, as waits do.
-    pub(in crate::netctx) fn tested(&mut self) {
+    pub fn tested(&mut self) {
         self.tests += 1;
         if self.tests >= TESTS_PER_LOOK {
             self.tests = 0;
@@ -387,7 +427,7 @@ impl RankPort {
     }
 
     /// Why the gang cannot go on; `None` if it can.
-    pub(in crate::netctx) fn failure(&self) -> Option<FabricError> {
+    pub fn failure(&self) -> Option<FabricError> {
         let rings = &self.rings;
         let entry = rings.shared.entry(rings.slot);
         // Relaxed: no other read depends on it.
@@ -403,7 +443,7 @@ impl RankPort {
     }
 
     /// Called by a rank that gives up: fails the gang.
-    pub(in crate::netctx) fn fail(&self) {
+    pub fn fail(&self) {
         let entry = self.rings.shared.entry(self.rings.slot);
         if entry.ticket.load(Ordering::Relaxed) != self.rings.ticket {
             return;
@@ -419,11 +459,9 @@ impl RankPort {
 
 impl Drop for RankPort {
     fn drop(&mut self) {
-        let entry = self.rings.shared.entry(self.rings.slot);
-        let ours = entry.ticket.load(Ordering::Relaxed) == self.rings.ticket;
         // A rank that panics has not left properly: the owner fails the gang when the process ends.
-        if ours && !std::thread::panicking() {
-            self.seat().left.store(1, Ordering::Release);
+        if !std::thread::panicking() {
+            self.set_left(true);
         }
     }
 }

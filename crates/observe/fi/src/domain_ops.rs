@@ -1,0 +1,66 @@
+//! What is done with a domain.
+
+use crate::abi::{DomainOps, Fid, FidDomain, FidOps, NoOps, code, missing};
+use crate::domain::Domain;
+use crate::engine::{Engine, lock};
+use crate::object::{self, give, guarded_int, no_bind, no_control};
+use crate::{av, cntr, cq, ep_ops};
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, Mutex};
+
+static FID_OPS: FidOps = FidOps {
+    size: size_of::<FidOps>(),
+    close,
+    bind: no_bind,
+    control: no_control,
+    ops_open: missing,
+    tostr: missing,
+    ops_set: missing,
+};
+
+static OPS: DomainOps = DomainOps {
+    size: size_of::<DomainOps>(),
+    av_open: av::open,
+    cq_open: cq::open,
+    endpoint: ep_ops::open,
+    scalable_ep: missing,
+    cntr_open: cntr::open,
+    poll_open: missing,
+    stx_ctx: missing,
+    srx_ctx: missing,
+    query_atomic: missing,
+    query_collective: missing,
+    endpoint2: missing,
+};
+
+static NO_MEMORY_REGISTRATION: NoOps<3> = NoOps::new();
+
+/// Opens a domain.
+///
+/// # Safety
+/// `to` is null or may be written.
+pub unsafe fn open(to: *mut *mut FidDomain, context: *mut c_void) -> c_int {
+    let domain = Domain {
+        fid: FidDomain {
+            fid: object::fid::<Domain>(context, &FID_OPS),
+            ops: &OPS,
+            mr: &NO_MEMORY_REGISTRATION,
+        },
+        shared: Arc::new(Mutex::new(Engine::default())),
+    };
+    // SAFETY: as promised.
+    unsafe { give(domain, to) }
+}
+
+unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
+    guarded_int(|| {
+        // SAFETY: the caller's object.
+        let domain = unsafe { object::of::<Domain, _>(fid) }.ok_or(code::EINVAL)?;
+        if lock(&domain.shared).endpoint.is_some() {
+            return Err(code::EBUSY);
+        }
+        // SAFETY: as above; the caller gives it up.
+        unsafe { object::take::<Domain>(fid) };
+        Ok(0)
+    })
+}

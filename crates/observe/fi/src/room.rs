@@ -1,0 +1,142 @@
+//! Memory of the program: where messages come from and go to.
+
+use crate::abi::Span;
+use idlewave_fabric::netctx::Piece;
+use std::mem::MaybeUninit;
+
+/// The most parts of a buffer.
+pub const PARTS: usize = 4;
+
+/// A buffer of up to [`PARTS`] parts, to be filled with a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    parts: [(*mut u8, usize); PARTS],
+    bytes: usize,
+}
+
+// SAFETY: the memory belongs to the operation, not to a thread.
+unsafe impl Send for Room {}
+
+impl Room {
+    /// The buffer that a program passed; `None` if it has too many parts, or a part has a length
+    /// but no address, or more bytes than there can be.
+    ///
+    /// # Safety
+    /// If `count` is at most [`PARTS`], `spans` points to that many spans, and the memory that they
+    /// name may be written until the operation is complete.
+    pub unsafe fn of(spans: *const Span, count: usize) -> Option<Self> {
+        let mut room = Self::default();
+        if count > PARTS || (spans.is_null() && count > 0) {
+            return None;
+        }
+        for (at, part) in room.parts.iter_mut().take(count).enumerate() {
+            // SAFETY: one of `count` spans.
+            let Span { base, len } = unsafe { spans.add(at).read() };
+            room.bytes = room.bytes.checked_add(len)?;
+            if base.is_null() && len > 0 || room.bytes > isize::MAX as usize {
+                return None;
+            }
+            *part = (base, len);
+        }
+        Some(room)
+    }
+
+    /// Its length.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Its first byte.
+    pub fn begin(&self) -> *mut u8 {
+        self.parts[0].0
+    }
+
+    /// `bytes` from `at` on, of its first part; as much of that as there is.
+    pub fn part(&self, at: usize, bytes: usize) -> Self {
+        let (base, len) = self.parts[0];
+        let at = at.min(len);
+        let bytes = bytes.min(len - at);
+        let mut part = Self::default();
+        // Within the part: `at` is at most its length.
+        part.parts[0] = (base.wrapping_add(at), bytes);
+        part.bytes = bytes;
+        part
+    }
+
+    /// Writes bytes of a message: those of `piece` from `skip` on, to offset `at`. What does not
+    /// fit is dropped.
+    pub fn write(&mut self, at: usize, piece: &dyn Piece, skip: usize) {
+        let (mut at, mut skip) = (at, skip);
+        for (base, len) in self.parts {
+            if at >= len {
+                at -= len;
+                continue;
+            }
+            // SAFETY: within memory that may be written, see `of`; nobody else uses it meanwhile.
+            let place = unsafe {
+                std::slice::from_raw_parts_mut(base.add(at).cast::<MaybeUninit<u8>>(), len - at)
+            };
+            skip += piece.copy_to(skip, place);
+            if skip >= piece.len() {
+                return;
+            }
+            at = 0;
+        }
+    }
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self {
+            parts: [(std::ptr::null_mut(), 0); PARTS],
+            bytes: 0,
+        }
+    }
+}
+
+/// The content of a message to be sent.
+#[derive(Debug)]
+pub enum Content {
+    /// In memory of the program.
+    Lent(*const u8, usize),
+    /// Copied.
+    Own(Vec<u8>),
+}
+
+// SAFETY: the memory belongs to the operation, not to a thread.
+unsafe impl Send for Content {}
+
+impl Content {
+    /// What a program passed, for reading; `None` as for [`Room::of`].
+    ///
+    /// # Safety
+    /// That of [`Room::of`], but for reading.
+    pub unsafe fn of(spans: *const Span, count: usize) -> Option<Self> {
+        // SAFETY: as promised; nothing is written there.
+        let room = unsafe { Room::of(spans, count) }?;
+        if room.parts[1..].iter().all(|(_, len)| *len == 0) {
+            return Some(Self::Lent(room.parts[0].0, room.parts[0].1));
+        }
+        let mut own = Vec::with_capacity(room.bytes);
+        for (base, len) in room.parts {
+            own.extend_from_slice(slice(base, len));
+        }
+        Some(Self::Own(own))
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Lent(base, len) => slice(*base, *len),
+            Self::Own(own) => own,
+        }
+    }
+}
+
+fn slice<'a>(base: *const u8, len: usize) -> &'a [u8] {
+    if len == 0 {
+        return &[];
+    }
+    // SAFETY: made only from parts that `Content::of` was promised to be readable.
+    unsafe { std::slice::from_raw_parts(base, len) }
+}
