@@ -10,6 +10,7 @@ mod series;
 
 use crate::ExplainError;
 use crate::catalog::SourceId;
+use crate::step_series::StepSeries;
 use crate::watch::{Charger, Watch};
 use idlewave_run::RunReader;
 use idlewave_run::findings::{
@@ -22,7 +23,7 @@ use idlewave_stats::hypotheses::slow_ranks;
 use idlewave_stats::order;
 use idlewave_stats::step_times::{StepTimes, gaussian_efficiency, run_lengths, tail_share};
 use idlewave_units::{Nanos, Rank};
-pub use series::{StepSeries, step_series};
+pub use series::step_series;
 use std::collections::BTreeMap;
 
 /// Numbers of ranks for which efficiency is predicted, besides the run's own.

@@ -4,8 +4,8 @@
 //! and what the other hardware threads of the cores did; rounds count from 0.
 
 use crate::ExplainError;
-use crate::jitter::StepSeries;
-use crate::series::{RankTimes, SeriesFindings, findings, warm_up_of};
+use crate::series::{RankTimes, SeriesFindings, findings};
+use crate::step_series::StepSeries;
 use crate::watched::{clock_error, taking_part};
 use crate::ways::{WayOf, ways};
 use idlewave_run::findings::Ways;
@@ -141,31 +141,4 @@ pub fn for_each_way(
         }
     }
     Ok(())
-}
-
-impl StepSeries {
-    /// Without any step.
-    pub fn empty(phase: u32, name: String, ranks: usize) -> Self {
-        Self {
-            phase,
-            name,
-            ranks,
-            durations: Vec::new(),
-            begins: Vec::new(),
-        }
-    }
-
-    /// Adds the computations of a turn of all ranks, without its warm-up.
-    pub fn add_turn(&mut self, records: &[RankTimes<'_>]) {
-        let steps = records.iter().map(RankTimes::iterations).min();
-        let (_, skipped) = warm_up_of(records);
-        for step in skipped..steps.unwrap_or(0) {
-            for record in records {
-                let begin = record.begins[step];
-                self.begins.push(begin);
-                let duration = record.arrivals[step].saturating_sub(begin);
-                self.durations.push(duration);
-            }
-        }
-    }
 }

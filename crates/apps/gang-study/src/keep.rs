@@ -6,10 +6,11 @@
 use crate::bench::Trial;
 use crate::case::Case;
 use crate::error::TrialError;
+use idlewave_sys::files;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// A run in the file.
@@ -38,10 +39,18 @@ impl Kept {
         path: &Path,
         begin: impl FnOnce() -> Result<S, TrialError>,
     ) -> Result<(Self, S), TrialError> {
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(TrialError::io("read", path)(error)),
+        let (mut file, text) = match files::open_to_change(path) {
+            Ok(mut file) => {
+                let mut text = String::new();
+                let read = file.read_to_string(&mut text);
+                read.map_err(TrialError::io("read", path))?;
+                (file, text)
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let file = files::create(path).map_err(TrialError::io("create", path))?;
+                (file, String::new())
+            }
+            Err(error) => return Err(TrialError::io("open", path)(error)),
         };
         let whole = text.rfind('\n').map_or(0, |at| at + 1);
         let mut lines = text[..whole].lines();
@@ -59,11 +68,8 @@ impl Kept {
             let line: Line = serde_json::from_str(line).map_err(|e| wrong(e.to_string()))?;
             runs.insert((line.repeat, line.case), line.trial);
         }
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)
-            .and_then(|file| file.set_len(whole as u64).map(|()| file))
+        file.set_len(whole as u64)
+            .and_then(|()| file.seek(SeekFrom::End(0)))
             .map_err(TrialError::io("write", path))?;
         let mut kept = Self {
             path: path.to_owned(),
@@ -135,8 +141,8 @@ mod tests {
         assert_eq!((study.as_str(), kept.len()), ("first", 0));
         kept.add(0, &case, &trial).unwrap();
         drop(kept);
-        let mut torn = OpenOptions::new().append(true).open(&path).unwrap();
-        torn.write_all(b"{\"repeat\":1,").unwrap();
+        let whole = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, whole + "{\"repeat\":1,").unwrap();
         let (mut kept, study) = open("second").unwrap();
         assert_eq!(study, "first");
         assert_eq!(kept.get(0, &case), Some(&trial));

@@ -2,7 +2,7 @@
 
 use crate::load::busy_nodes;
 use crate::outcome::{Outcome, Results};
-use crate::render_numbers::{or_dash, with_interval};
+use crate::render_common::{or_dash, paragraph, with_interval};
 use crate::{LockstepOutcome, PingPongFindings, Scaling, SeriesFindings};
 use idlewave_explain::{way_change, way_sentence};
 use idlewave_run::Coupling;
@@ -39,14 +39,6 @@ pub fn render(outcome: &Outcome) -> String {
         );
     }
     out
-}
-
-/// A paragraph of at most 80 columns, with blanks or a mark before its first line and the rest.
-pub(crate) fn paragraph(out: &mut String, first: &str, rest: &str, text: &str) -> std::fmt::Result {
-    let options = textwrap::Options::new(80)
-        .initial_indent(first)
-        .subsequent_indent(rest);
-    writeln!(out, "{}", textwrap::fill(text, options))
 }
 
 fn place(out: &mut String, outcome: &Outcome) -> std::fmt::Result {

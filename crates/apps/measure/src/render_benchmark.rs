@@ -1,7 +1,7 @@
 //! Renders benchmarks as text.
 
 use crate::benchmark::{BenchmarkRow, Ended};
-use crate::render::paragraph;
+use crate::render_common::paragraph;
 use idlewave_run::{BenchmarkRank, BenchmarkSheet};
 use idlewave_units::Nanos;
 use idlewave_units::show::{count, digits, percent, time};

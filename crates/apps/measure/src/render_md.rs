@@ -1,7 +1,7 @@
 //! Renders molecular dynamics as text: the analysis of its jitter (docs/jitter.md), most important first.
 
 use crate::MdOutcome;
-use crate::render_numbers::with_interval;
+use crate::render_common::with_interval;
 use idlewave_run::findings::JitterFindings;
 use idlewave_units::counted;
 use idlewave_units::show::{efficiency, percent, time};

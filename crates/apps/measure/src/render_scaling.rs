@@ -1,7 +1,7 @@
 //! Renders a series over numbers of ranks as text.
 
-use crate::render::paragraph;
-use crate::render_numbers::or_dash;
+use crate::render_common::or_dash;
+use crate::render_common::paragraph;
 use idlewave_run::{Scaling, ScalingSheet};
 use idlewave_stats::quantiles::MEDIAN_NEEDS;
 use idlewave_units::counted;

@@ -26,7 +26,7 @@ pub use row::{Quantity, Row, Side, Subject, Verdict};
 pub use sources::{Measured, SourceChange, SourceVerdict};
 
 use crate::ExplainError;
-use crate::jitter::StepSeries;
+use crate::step_series::StepSeries;
 use idlewave_run::Manifest;
 use idlewave_stats::hypotheses::holm;
 

@@ -1,6 +1,7 @@
 //! Computations that all ranks repeat, as recorded in a run.
 
 use crate::ExplainError;
+use crate::step_series::StepSeries;
 use crate::turns;
 use crate::watched::ranks_of;
 use idlewave_run::tables::{Marks, RegionKind, Regions};
@@ -16,22 +17,6 @@ const MOST_MARKS: usize = 8;
 /// Sizes of the messages whose round trips are analysed: the latency, a usual message, and one that
 /// is all bandwidth.
 const PING_PONG: [u64; 3] = [0, 1 << 10, 1 << 20];
-
-/// Durations of all ranks in all steps that all of them completed, step by step, in the order of
-/// the ranks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StepSeries {
-    /// Index of the phase in the manifest.
-    pub phase: u32,
-    /// What is computed.
-    pub name: String,
-    /// Number of ranks.
-    pub ranks: usize,
-    /// Nanoseconds.
-    pub durations: Vec<u64>,
-    /// When each began.
-    pub begins: Vec<u64>,
-}
 
 /// The steps of every rank. Columns of their own: each is freed when it has been brought into the
 /// order of the steps.

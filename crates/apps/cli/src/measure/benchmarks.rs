@@ -1,7 +1,6 @@
 //! Arguments of the benchmarks: `npb`, `is`, `halo`.
 
-use super::shared::OutputArgs;
-use super::{KeepArgs, RanksArgs, ScaleArgs};
+use super::shared::{KeepArgs, OutputArgs, RanksArgs, ScaleArgs};
 use clap::Args;
 use idlewave_measure::npb::{self, Program};
 use idlewave_measure::{Benchmark, Class, Halo, MeasureOptions, ParseBenchmarkError, What};

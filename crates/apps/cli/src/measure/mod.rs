@@ -16,16 +16,14 @@ use clap::{Args, Subcommand, ValueEnum};
 use cpus::{DetourArgs, FtqArgs, FwqArgs, LoadSweepArgs, WarmUpArgs};
 use idlewave_fabric::netctx::device::Attachment;
 use idlewave_measure::{
-    Ended, FabricChoice, MeasureError, MeasureOptions, Outcome, Results, Scaling, What, measure,
-    render,
+    Ended, MeasureError, MeasureOptions, Outcome, Results, Scaling, What, measure, render,
 };
-use idlewave_mpi::{Launch, MpiError, Search};
+use idlewave_mpi::{Launch, MpiError};
 use idlewave_run::{Coupling, ExchangeVariant};
 use idlewave_session::Stop;
 use idlewave_units::Nanos;
-use shared::{OutputArgs, command, failure};
+use shared::{KeepArgs, OutputArgs, RanksArgs, ScaleArgs, ScalingArg, command, failure};
 use smt::SmtArgs;
-use std::path::PathBuf;
 use step::StepsArgs;
 
 #[derive(Debug, Args)]
@@ -119,23 +117,6 @@ struct CommonArgs {
 }
 
 #[derive(Debug, Args)]
-struct RanksArgs {
-    /// Number of ranks; with --scaling an ascending list [default: all; threads: one per CPU]
-    #[arg(long, value_name = "N", value_delimiter = ',')]
-    ranks: Vec<u32>,
-    /// What carries the messages [default: netctx under a gang's agent, mpi under a launcher, else
-    /// threads]
-    #[arg(long, value_enum)]
-    fabric: Option<FabricArg>,
-    /// MPI library to load [default: the launcher's]
-    #[arg(long, value_name = "PATH")]
-    mpi_lib: Option<PathBuf>,
-    /// Use the MPI library that this compiled program loads
-    #[arg(long, value_name = "PROGRAM", conflicts_with = "mpi_lib")]
-    mpi_of: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
 struct StepArgs {
     #[command(flatten)]
     common: CommonArgs,
@@ -206,42 +187,6 @@ struct MdArgs {
     scale: ScaleArgs,
 }
 
-/// Where a run is kept.
-#[derive(Debug, Args)]
-struct KeepArgs {
-    /// Directory for a run, for explain and report; must not exist, or be empty
-    #[arg(short, long, value_name = "RUN")]
-    output: Option<PathBuf>,
-    /// With -o, do not trace the kernel of the first node (causes will have no names)
-    #[arg(long, requires = "output")]
-    no_trace: bool,
-}
-
-/// A series over numbers of ranks.
-#[derive(Debug, Args)]
-struct ScaleArgs {
-    /// Run with each number of ranks that fits, in turn; strong divides the work among them
-    #[arg(long, value_enum)]
-    scaling: Option<ScalingArg>,
-    /// With --scaling, how often each number has its turn; an interval needs 6
-    #[arg(long, default_value_t = 6, value_name = "N", requires = "scaling")]
-    repeats: u32,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum FabricArg {
-    Threads,
-    Mpi,
-    /// A gang's network device, named by the environment (IDLEWAVE_NETCTX)
-    Netctx,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ScalingArg {
-    Strong,
-    Weak,
-}
-
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum WaitArg {
     Blocking,
@@ -266,21 +211,6 @@ impl OutputArgs {
     }
 }
 
-impl RanksArgs {
-    fn fill(self, options: &mut MeasureOptions) {
-        options.ranks = self.ranks;
-        options.mpi = Search {
-            library: self.mpi_lib,
-            program: self.mpi_of,
-        };
-        options.fabric = self.fabric.map(|fabric| match fabric {
-            FabricArg::Threads => FabricChoice::Threads,
-            FabricArg::Mpi => FabricChoice::Mpi,
-            FabricArg::Netctx => FabricChoice::Netctx,
-        });
-    }
-}
-
 impl StepArgs {
     fn options(
         self,
@@ -300,29 +230,6 @@ impl StepArgs {
         options.scaling = self.scaling.map(Scaling::from);
         self.keep.fill(&mut options);
         (options, json)
-    }
-}
-
-impl KeepArgs {
-    fn fill(self, options: &mut MeasureOptions) {
-        options.output = self.output;
-        options.trace = !self.no_trace;
-    }
-}
-
-impl ScaleArgs {
-    fn fill(&self, options: &mut MeasureOptions) {
-        options.scaling = self.scaling.map(Scaling::from);
-        options.repeats = self.repeats;
-    }
-}
-
-impl From<ScalingArg> for Scaling {
-    fn from(scaling: ScalingArg) -> Self {
-        match scaling {
-            ScalingArg::Strong => Self::Strong,
-            ScalingArg::Weak => Self::Weak,
-        }
     }
 }
 

@@ -3,8 +3,8 @@
 use super::plan::ON_AND_OFF;
 use super::{SmtOutcome, SmtState};
 use crate::load::busy_nodes;
-use crate::render::paragraph;
-use crate::render_numbers::or_dash;
+use crate::render_common::or_dash;
+use crate::render_common::paragraph;
 use idlewave_explain::{way_change, way_sentence};
 use idlewave_units::counted;
 use idlewave_units::foreign::column;
