@@ -121,12 +121,12 @@ impl Program {
     pub const fn about(self) -> &'static str {
         match self {
             Self::Ep => "pairs of Gaussian random numbers; hardly any messages",
-            Self::Cg => "conjugate gradients on a sparse matrix; sums and transposes of vectors",
+            Self::Cg => "conjugate gradients; sums and transposes of vectors",
             Self::Mg => "V-cycles on a cubic grid; borders of all sizes between neighbours",
             Self::Ft => "Fourier transform in three dimensions; all-to-all of all data",
-            Self::Lu => "solver by symmetric over-relaxation; a pipeline of many small messages",
-            Self::Bt => "a flow, by sweeps along lines with 5 x 5 blocks; many large messages",
-            Self::Sp => "the same flow with separate equations; more messages per computation",
+            Self::Lu => "symmetric over-relaxation; a pipeline of many small messages",
+            Self::Bt => "a flow, by sweeps with blocks of 5 x 5; many large messages",
+            Self::Sp => "the same flow with separate equations; less work per message",
         }
     }
 }
