@@ -306,8 +306,6 @@ impl Bench {
         if let Treatment::Contexts(_, copying) = treatment {
             options.extend(["--contexts".to_owned(), copying_word(copying).to_owned()]);
         }
-        // Programs of fewer ranks than there are CPUs must take turns, too.
-        options.extend(["--cpus".to_owned(), self.ranks.to_string()]);
         let path = socket(directory);
         let mut words: Vec<OsString> = vec![self.idlewave.clone().into()];
         words.extend(["gang", "start", "--settle", SETTLE].map(OsString::from));

@@ -50,8 +50,9 @@ impl Extent {
         }
     }
 
+    /// Programs that arrive: a service has at most 8 gangs with contexts.
     const fn arrivals(&self) -> usize {
-        if self.quick { 3 } else { 8 }
+        if self.quick { 3 } else { 6 }
     }
 }
 
@@ -194,12 +195,13 @@ fn mixed(plan: &NpbPlan, extent: &Extent) -> Vec<Case> {
         return Vec::new();
     };
     let mut random = SplitMix::new(extent.seed);
-    // The shortest three at their smallest size: what somebody waits for at a terminal.
+    // The shortest three at a small size: what somebody waits for at a terminal.
+    let class = extent.class.unwrap_or(npb::Class::W);
     let short: Vec<String> = plan
         .programs
         .iter()
         .take(3)
-        .filter_map(|name| Some(sizes(name.split_once(':')?.0).get(1)?.1.to_string()))
+        .filter_map(|name| Some(format!("{}:{class}", name.split_once(':')?.0)))
         .collect();
     let n = extent.arrivals();
     let mut arrivals: Vec<Nanos> = (0..n)
@@ -213,7 +215,8 @@ fn mixed(plan: &NpbPlan, extent: &Extent) -> Vec<Case> {
     }));
     arrivals.insert(0, Nanos::ZERO);
     [
-        Treatment::Switched(PAIRED),
+        // Gangs with contexts take turns even if the CPUs would suffice for several.
+        Treatment::Contexts(PAIRED, Copying::Pointer),
         Treatment::Free,
         Treatment::Queue,
     ]
@@ -257,7 +260,7 @@ mod tests {
     fn short_programs_arrive_in_order_while_the_longest_runs_and_alike_in_all_treatments() {
         let cases = mixed(&plan(), &WHOLE);
         let first = &cases[0];
-        assert_eq!(first.programs.len(), 9);
+        assert_eq!(first.programs.len(), 7);
         assert_eq!(first.programs[0], Program::Benchmark("cg:B".to_owned()));
         assert_eq!(first.programs[1], Program::Benchmark("is:W".to_owned()));
         assert!(first.arrivals.is_sorted());

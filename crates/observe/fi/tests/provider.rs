@@ -117,21 +117,26 @@ fn ping_pong_of_libfabric_checks_its_messages() {
         command.spawn().ok()
     };
     // The port by which the two find each other.
-    let port = format!("{}", 40_000 + std::process::id() % 20_000);
-    let Some(server) = rank(&site, 0, &["-B", &port]) else {
+    let port = 40_000 + std::process::id() % 20_000;
+    let Some(mut server) = rank(&site, 0, &["-B", &port.to_string()]) else {
         return;
     };
-    let mut server = server;
-    let mut client = loop {
-        let mut client = rank(&site, 1, &["-P", &port, "127.0.0.1"]).unwrap();
-        std::thread::sleep(Duration::from_millis(200));
-        // It ends at once if the server does not listen yet.
-        match client.try_wait().unwrap() {
-            Some(status) if !status.success() => assert!(server.try_wait().unwrap().is_none()),
-            _ => break client,
-        }
-    };
+    while !listens(port) {
+        assert!(server.try_wait().unwrap().is_none(), "the server ended");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let mut client = rank(&site, 1, &["-P", &port.to_string(), "127.0.0.1"]).unwrap();
     let (status, ..) = site.wait(&mut client, None);
     assert!(status.success() && server.wait().unwrap().success());
     assert!(!site.has_failed());
+}
+
+/// Whether a process listens at this TCP port.
+fn listens(port: u32) -> bool {
+    let listening = format!(":{port:04X} 00000000:0000 0A ");
+    let over_six = format!(":{port:04X} 00000000000000000000000000000000:0000 0A ");
+    let has = |path: &str, text: &str| {
+        std::fs::read_to_string(path).is_ok_and(|sockets| sockets.contains(text))
+    };
+    has("/proc/net/tcp", &listening) || has("/proc/net/tcp6", &over_six)
 }

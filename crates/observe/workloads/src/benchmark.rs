@@ -150,7 +150,8 @@ impl FromStr for Benchmark {
             }
             Some(("halo", size)) => size.parse().map(Self::Halo).map_err(wrong),
             _ => Err(wrong(
-                "give is:CLASS or halo:CELLS, as in is:A or halo:64".to_owned(),
+                "give a NAS benchmark with its class, or halo:CELLS, as in cg:A or halo:64"
+                    .to_owned(),
             )),
         }
     }
@@ -190,10 +191,10 @@ mod tests {
     #[test]
     fn what_is_no_benchmark_is_refused_with_the_reason() {
         for (name, part) in [
-            ("", "give is:CLASS"),
-            ("is", "give is:CLASS"),
+            ("", "as in cg:A"),
+            ("is", "as in cg:A"),
             ("is:Z", "S, W, A, B, C"),
-            ("sp:A", "give is:CLASS"),
+            ("ua:A", "as in cg:A"),
             ("halo:", "cells"),
             ("halo:3", "from 4"),
             ("halo:8x8", "cells"),

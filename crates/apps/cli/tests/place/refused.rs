@@ -256,7 +256,7 @@ fn nonsense_is_refused_with_the_next_step() {
             "--workload is:S -n 1000 --nodes 400 --cores 4",
             2,
             "1,000 ranks",
-            "fewer",
+            "other --ranks",
         ),
         (
             "--run . --nodes 2 --cores 2",
