@@ -105,7 +105,7 @@ fn write(out: &mut String) -> std::fmt::Result {
     )?;
     writeln!(
         out,
-        "\nValues shown are the usual ones. -o RUN keeps a run; idlewave measure NAME --help\n\
+        "\nValues shown are the usual ones; -o RUN keeps a run. `measure NAME --help`\n\
          describes all options."
     )
 }

@@ -45,10 +45,10 @@ pub enum Program {
     Ft,
     /// Lower-upper solver: a pipeline of many small messages.
     Lu,
-    /// Block tridiagonal: a flow, advanced by sweeps along lines with 5 x 5 blocks.
-    Bt,
-    /// Scalar pentadiagonal: the same flow, advanced by sweeps with five separate equations.
+    /// Scalar pentadiagonal: a flow, advanced by sweeps along lines with five separate equations.
     Sp,
+    /// Block tridiagonal: the same flow, advanced by sweeps with 5 x 5 blocks.
+    Bt,
 }
 
 /// Runs `$body` with `$kernel` as the program's [`Kernel`].
@@ -125,8 +125,8 @@ impl Program {
             Self::Mg => "V-cycles on a cubic grid; borders of all sizes between neighbours",
             Self::Ft => "Fourier transform in three dimensions; all-to-all of all data",
             Self::Lu => "symmetric over-relaxation; a pipeline of many small messages",
-            Self::Bt => "a flow, by sweeps with blocks of 5 x 5; many large messages",
-            Self::Sp => "the same flow with separate equations; less work per message",
+            Self::Bt => "the same flow, by sweeps with blocks of 5 x 5; larger messages",
+            Self::Sp => "a flow, by sweeps with separate equations; many messages",
         }
     }
 }
