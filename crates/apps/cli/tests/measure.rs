@@ -357,7 +357,10 @@ fn a_run_of_a_benchmark_keeps_what_was_printed_and_its_computations_are_analysed
         let sheet = &findings["benchmarks"][0]["sheet"];
         for part in ["benchmark", "verified", "operations", "rate", "ranks"] {
             assert_eq!(sheet[part], printed[part], "{args}: {part}");
-            assert_eq!(manifest["phases"][0][part], printed[part], "{args}: {part}");
+            assert_eq!(
+                manifest["phases"][0]["kind"][part], printed[part],
+                "{args}: {part}"
+            );
         }
         let jitter = &findings["jitter"][0];
         assert_eq!(jitter["steps"], iterations, "{args}");
@@ -377,10 +380,12 @@ fn a_run_of_a_ping_pong_keeps_the_round_trips_of_both_ranks() {
         phases.len(),
         printed["sizes"].as_array().map_or(0, Vec::len)
     );
-    assert_eq!(phases[0]["latency"], printed["sizes"][0]["latency"]);
+    assert_eq!(phases[0]["kind"]["latency"], printed["sizes"][0]["latency"]);
     let rows = manifest["tables"].as_array().expect("tables");
     let regions = rows.iter().find(|table| table["name"] == "regions");
-    let rounds = phases.iter().filter_map(|phase| phase["rounds"].as_u64());
+    let rounds = phases
+        .iter()
+        .filter_map(|phase| phase["kind"]["rounds"].as_u64());
     let rows = regions.and_then(|table| table["rows"].as_u64());
     assert_eq!(rows, Some(2 * rounds.sum::<u64>()));
     let analysed = findings["jitter"].as_array().expect("a list");
@@ -388,7 +393,7 @@ fn a_run_of_a_ping_pong_keeps_the_round_trips_of_both_ranks() {
         .iter()
         .map(|found| found["name"].as_str())
         .collect();
-    let wanted = ["round trips of 0 bytes", "round trips of 1024 bytes"];
+    let wanted = ["round trips of 0 bytes", "round trips of 1,024 bytes"];
     assert_eq!(names, wanted.map(Some));
 }
 
@@ -424,7 +429,7 @@ fn a_series_of_a_benchmark_takes_turns_and_is_kept() {
     assert_eq!(ranks, [1, 2]);
     assert_eq!(points[0]["efficiency"]["value"], 1.0);
     assert_eq!(points[1]["times"].as_array().map(Vec::len), Some(2));
-    assert_eq!(manifest["phases"][0]["points"], printed["points"]);
+    assert_eq!(manifest["phases"][0]["kind"]["points"], printed["points"]);
     let [printed, ..] =
         kept("md --particles 2000 --steps 20 --scaling strong --ranks 1,2 --repeats 1");
     assert_eq!(printed["points"][1]["program"], "md:864");
