@@ -102,7 +102,8 @@ fn ways_that_took_turns_are_kept_in_a_run_and_compared_by_explain() {
     command.args(["--ranks", "2", "--no-trace", "--json", "-o"]);
     let measured = json(&testing::output(command.arg(&path)));
     let mut command = Command::new(IDLEWAVE);
-    let explained = testing::output(command.arg("explain").arg(&path).arg("--json"));
+    command.env("IDLEWAVE_EFFORT", "0.0001").arg("explain");
+    let explained = testing::output(command.arg(&path).arg("--json"));
     let findings = json(&explained);
     // The same rounds, read again, give the same comparison.
     let (ways, live) = (&findings["ways"], &measured["results"]["ways"]);
@@ -119,7 +120,8 @@ fn ways_that_took_turns_are_kept_in_a_run_and_compared_by_explain() {
     let wanted = ["computation (blocking)", "computation (nonblocking)"];
     assert_eq!(names, wanted.map(Some));
     let mut command = Command::new(IDLEWAVE);
-    let text = testing::output(command.arg("explain").arg(&path));
+    command.env("IDLEWAVE_EFFORT", "0.0001").arg("explain");
+    let text = testing::output(command.arg(&path));
     let text = String::from_utf8(text.stdout).expect("text");
     assert!(
         text.contains("WAYS TO EXCHANGE, 2 ranks, in turn over 12 rounds"),
