@@ -31,6 +31,20 @@ pub enum Copying {
     Pointer,
 }
 
+impl Copying {
+    /// All ways.
+    pub const ALL: [Self; 3] = [Self::All, Self::Valid, Self::Pointer];
+
+    /// Its name, as `gang start --contexts` takes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Valid => "valid",
+            Self::Pointer => "pointer",
+        }
+    }
+}
+
 impl From<Copying> for Policy {
     fn from(copying: Copying) -> Self {
         match copying {

@@ -28,6 +28,10 @@ pub struct GangRow {
     pub seconds: GangNumber,
     /// Its cache misses over those of the same programs alone; `None` if not measured.
     pub cache_misses: Option<GangNumber>,
+    /// Time in switches over the reference; `None` if not measured.
+    pub switching: Option<GangNumber>,
+    /// CPU time of its ranks over that of the same programs alone; `None` if not measured.
+    pub cpu_time: Option<GangNumber>,
 }
 
 /// Cases that share a reference.

@@ -3,8 +3,8 @@
 use crate::case::{Case, Program, Treatment};
 use crate::error::TrialError;
 use idlewave_clock::monotonic_ns;
+use idlewave_gang_agent::Control;
 use idlewave_gang_agent::control::{Reply, Request, Stage, Status, SwitchStatus};
-use idlewave_gang_agent::{Control, Copying};
 use idlewave_measure::FixedSteps;
 use idlewave_session::Stop;
 use idlewave_sys::files;
@@ -161,7 +161,11 @@ impl Bench {
             let words = self.words(program, case.treatment, &directory, [&gate, &out]);
             let due = case.arrivals.get(i).map_or(0, |after| after.get());
             running.await_until(running.begun + due, stop)?;
-            let submitted = monotonic_ns();
+            // A program that waits for others in a queue has been submitted when it was due.
+            let submitted = match arrive {
+                true => running.begun + due,
+                false => monotonic_ns(),
+            };
             if case.treatment == Treatment::Queue {
                 running.await_all(stop)?;
             }
@@ -169,11 +173,7 @@ impl Bench {
             running.commands.push(Submitted {
                 child,
                 out,
-                submitted: if arrive {
-                    running.begun + due
-                } else {
-                    submitted
-                },
+                submitted,
                 over: None,
             });
         }
@@ -304,7 +304,7 @@ impl Bench {
             options.extend(["--slice".to_owned(), format!("{}ns", slice.get())]);
         }
         if let Treatment::Contexts(_, copying) = treatment {
-            options.extend(["--contexts".to_owned(), copying_word(copying).to_owned()]);
+            options.extend(["--contexts".to_owned(), copying.name().to_owned()]);
         }
         let path = socket(directory);
         let mut words: Vec<OsString> = vec![self.idlewave.clone().into()];
@@ -445,15 +445,6 @@ impl Running<'_> {
             })
         });
         seen.collect()
-    }
-}
-
-/// The option of `gang start`.
-const fn copying_word(copying: Copying) -> &'static str {
-    match copying {
-        Copying::All => "all",
-        Copying::Valid => "valid",
-        Copying::Pointer => "pointer",
     }
 }
 

@@ -39,30 +39,35 @@ impl Kept {
         path: &Path,
         begin: impl FnOnce() -> Result<S, TrialError>,
     ) -> Result<(Self, S), TrialError> {
-        let (mut file, text) = match files::open_to_change(path) {
-            Ok(mut file) => {
-                let mut text = String::new();
-                let read = file.read_to_string(&mut text);
-                read.map_err(TrialError::io("read", path))?;
-                (file, text)
-            }
+        let mut file = match files::open_to_change(path) {
+            Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => {
+                // Nothing is left of a study that cannot begin.
+                let study = begin()?;
                 let file = files::create(path).map_err(TrialError::io("create", path))?;
-                (file, String::new())
+                let mut kept = Self {
+                    path: path.to_owned(),
+                    file,
+                    runs: HashMap::new(),
+                };
+                kept.append(&study)?;
+                return Ok((kept, study));
             }
             Err(error) => return Err(TrialError::io("open", path)(error)),
         };
+        let mut text = String::new();
+        file.read_to_string(&mut text)
+            .map_err(TrialError::io("read", path))?;
         let whole = text.rfind('\n').map_or(0, |at| at + 1);
         let mut lines = text[..whole].lines();
         let wrong = |what: String| TrialError::NotKept {
             path: path.to_owned(),
             what,
         };
-        let first = lines.next();
-        let study = match first {
-            Some(line) => serde_json::from_str(line).map_err(|e| wrong(e.to_string()))?,
-            None => begin()?,
-        };
+        let first = lines
+            .next()
+            .ok_or_else(|| wrong("it is empty".to_owned()))?;
+        let study = serde_json::from_str(first).map_err(|e| wrong(e.to_string()))?;
         let mut runs = HashMap::new();
         for line in lines {
             let line: Line = serde_json::from_str(line).map_err(|e| wrong(e.to_string()))?;
@@ -71,25 +76,8 @@ impl Kept {
         file.set_len(whole as u64)
             .and_then(|()| file.seek(SeekFrom::End(0)))
             .map_err(TrialError::io("write", path))?;
-        let mut kept = Self {
-            path: path.to_owned(),
-            file,
-            runs,
-        };
-        if first.is_none() {
-            kept.append(&study)?;
-        }
-        Ok((kept, study))
-    }
-
-    /// Number of runs.
-    pub fn len(&self) -> usize {
-        self.runs.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.runs.is_empty()
+        let path = path.to_owned();
+        Ok((Self { path, file, runs }, study))
     }
 
     pub(crate) fn get(&self, repeat: u32, case: &Case) -> Option<&Trial> {
@@ -138,7 +126,7 @@ mod tests {
             Kept::open(&path, move || Ok(says))
         };
         let (mut kept, study) = open("first").unwrap();
-        assert_eq!((study.as_str(), kept.len()), ("first", 0));
+        assert_eq!((study.as_str(), kept.runs.len()), ("first", 0));
         kept.add(0, &case, &trial).unwrap();
         drop(kept);
         let whole = std::fs::read_to_string(&path).unwrap();
@@ -149,7 +137,7 @@ mod tests {
         assert_eq!(kept.get(1, &case), None);
         kept.add(1, &case, &trial).unwrap();
         let (kept, _) = open("third").unwrap();
-        assert_eq!(kept.len(), 2);
+        assert_eq!(kept.runs.len(), 2);
     }
 
     #[test]

@@ -147,9 +147,8 @@ pub fn npb(plan: &NpbPlan, extent: &Extent) -> Vec<Table> {
         compares,
         cases,
     };
-    let policies = [Copying::All, Copying::Valid, Copying::Pointer];
     let alone = programs.iter().flat_map(|program| {
-        policies.map(|copying| {
+        Copying::ALL.map(|copying| {
             Case::together(
                 std::slice::from_ref(program),
                 Treatment::Contexts(ALONE, copying),

@@ -65,6 +65,8 @@ fn table(filled: &Filled) -> GangTable {
         ratio: number(&row.ratio),
         seconds: number(&row.seconds),
         cache_misses: row.cache_misses.as_ref().map(number),
+        switching: row.switching.as_ref().map(number),
+        cpu_time: row.cpu_time.as_ref().map(number),
     };
     GangTable {
         name: filled.table.name.clone(),

@@ -5,7 +5,6 @@ use crate::case::{Case, Compares, Program, Table, Treatment, baselines};
 use crate::contexts::Contexts;
 use crate::error::TrialError;
 use crate::keep::Kept;
-use idlewave_gang_agent::Copying;
 use idlewave_gang_agent::control::SwitchStatus;
 use idlewave_measure::{Counted, RankSteps};
 use idlewave_run::findings::Estimate;
@@ -63,7 +62,7 @@ pub struct Row {
     /// alone in the same repeat; `None`: not counted, see [`Study::not_counted`].
     pub cache_misses: Option<Spread>,
     /// Time in switches, over the time that is compared with: the part of the ratio above 1 that they
-    /// explain. `None`: nothing was switched.
+    /// explain. `None`: nothing was switched, or several times are compared.
     pub switching: Option<Spread>,
     /// CPU time of the ranks, over that of the same programs alone in the same repeat. `None`: not all
     /// programs are built in.
@@ -104,7 +103,8 @@ pub struct Study {
     pub same_results: bool,
 }
 
-/// Runs a study; runs that are kept already are not made again. If interrupted after at least one complete repeat, it returns what it has.
+/// Runs a study; runs that are kept already are not made again. If interrupted after at least one
+/// complete repeat, it returns what it has.
 ///
 /// # Errors
 /// The first repeat is incomplete: something cannot be started or fails, or the study was
@@ -249,15 +249,14 @@ fn row(
         if times.is_empty() {
             continue;
         }
+        if let (Some(switches), [(_, time)]) = (&trial.switches, &times[..]) {
+            switching.push(switches.total.as_f64() / time.as_f64());
+        }
         for (took, time) in times {
             ratios.push(took.as_f64() / time.as_f64());
             seconds.push(took.as_f64() / 1e9);
         }
         trials.push(trial.clone());
-        let base: Nanos = apart.iter().map(|t| t.makespan()).sum();
-        if let Some(switches) = &trial.switches {
-            switching.push(switches.total.as_f64() / base.as_f64().max(1.0));
-        }
         let cpu_apart = apart.iter().map(|t| cpu_time(&t.programs)).sum();
         if let (Some(apart @ 1..), Some(used)) =
             (cpu_apart, cpu_time(&trial.programs[compared.clone()]))
@@ -307,15 +306,9 @@ fn times(compares: Compares, trial: &Trial, apart: &[&Trial]) -> Vec<(Nanos, Nan
 
 /// CPU time of all ranks of some programs in nanoseconds; `None`: not all are built in.
 fn cpu_time(programs: &[Seen]) -> Option<u64> {
-    let of = |seen: &Seen| {
-        Some(
-            seen.steps
-                .as_ref()?
-                .ranks
-                .iter()
-                .map(|r| r.cpu)
-                .sum::<u64>(),
-        )
+    let of = |seen: &Seen| -> Option<u64> {
+        let ranks = &seen.steps.as_ref()?.ranks;
+        Some(ranks.iter().map(|rank| rank.cpu).sum())
     };
     programs.iter().map(of).sum()
 }
@@ -465,12 +458,7 @@ pub fn treatment_words(treatment: Treatment) -> String {
         Treatment::FreeYield => "no coscheduling, ranks yield".to_owned(),
         Treatment::AloneOnContexts => "alone, on network contexts".to_owned(),
         Treatment::Contexts(slice, copying) => {
-            let how = match copying {
-                Copying::All => "all copied",
-                Copying::Valid => "parts in use copied",
-                Copying::Pointer => "pointer",
-            };
-            format!("gang switching, {slice}, contexts: {how}")
+            format!("switched, {slice}, contexts {}", copying.name())
         }
         Treatment::Queue => "one after the other".to_owned(),
     }
@@ -587,6 +575,51 @@ mod tests {
         let found = judge(&tables, &cases, &[repeat], 1, String::new());
         let row = &found.tables[0].rows[0];
         assert_eq!((row.ratio.median, row.seconds.median), (1.5, 3.0));
+    }
+
+    #[test]
+    fn a_program_that_arrives_is_compared_from_its_arrival_to_its_end() {
+        let programs = [Program::Given(0), Program::Given(1), Program::Given(2)];
+        let s = 1_000_000_000;
+        let case = Case {
+            arrivals: [0, 1, 2].map(Nanos::from_secs).to_vec(),
+            ..Case::together(&programs, Treatment::Switched(Nanos::from_millis(10)))
+        };
+        let table = |compares| Table {
+            name: String::new(),
+            compares,
+            cases: vec![case.clone()],
+        };
+        let tables = [table(Compares::Response), table(Compares::First)];
+        let cases: Vec<Case> = [baselines(&tables), vec![case.clone()]].concat();
+        // Each alone begins its work half a second after it was submitted.
+        let alone = |length: u64| {
+            let mut trial = trial(&[(s / 2, length)], 1.0);
+            trial.programs[0].submitted = 0;
+            trial
+        };
+        let mut mixed = trial(&[(s / 2, 13 * s), (2 * s, 4 * s), (4 * s, 5 * s)], 1.0);
+        for (program, at) in mixed.programs.iter_mut().zip(0..) {
+            program.submitted = at * s;
+        }
+        mixed.switches = Some(SwitchStatus {
+            total: Nanos::from_secs(1),
+            ..SwitchStatus::default()
+        });
+        let repeat = BTreeMap::from([
+            (0, alone(10 * s)),
+            (1, alone(s)),
+            (2, alone(2 * s)),
+            (3, mixed),
+        ]);
+        let found = judge(&tables, &cases, &[repeat], 1, String::new());
+        let [response, first] = [0, 1].map(|table: usize| &found.tables[table].rows[0]);
+        // 1 s alone took 3 s, and 2 s alone took 3 s.
+        assert_eq!((response.ratio.least, response.ratio.most), (1.5, 3.0));
+        assert_eq!((response.ratio.n, response.switching), (2, None));
+        // 12.5 s of work instead of 9.5 s, of which switches took 1 s.
+        assert_eq!(first.ratio.median, 12.5 / 9.5);
+        assert_eq!(first.switching.map(|s| s.median), Some(1.0 / 9.5));
     }
 
     #[test]

@@ -125,8 +125,15 @@ fn spread(path: &str, n: &GangNumber, shown: fn(f64) -> String) -> String {
 fn rows(t: usize, table: &GangTable) -> String {
     let line = |(r, row): (usize, &GangRow)| {
         let path = format!("tables.{t}.rows.{r}");
+        let more = |field: &str, found: &Option<GangNumber>, shown: fn(f64) -> String| match found {
+            Some(more) => cell(
+                more.median,
+                &spread(&format!("{path}.{field}"), more, shown),
+            ),
+            None => cell("", "<small>not measured</small>"),
+        };
         format!(
-            "<tr>{}{}{}{}{}</tr>\n",
+            "<tr>{}{}{}{}{}{}{}</tr>\n",
             named(&row.label),
             cell(
                 row.ratio.median,
@@ -136,13 +143,9 @@ fn rows(t: usize, table: &GangTable) -> String {
                 row.seconds.median,
                 &spread(&format!("{path}.seconds"), &row.seconds, show::seconds)
             ),
-            match &row.cache_misses {
-                Some(more) => cell(
-                    more.median,
-                    &spread(&format!("{path}.cache_misses"), more, show::factor)
-                ),
-                None => cell("", "<small>not measured</small>"),
-            },
+            more("switching", &row.switching, show::percent),
+            more("cpu_time", &row.cpu_time, show::factor),
+            more("cache_misses", &row.cache_misses, show::factor),
             cell(
                 row.ratio.n,
                 &number(
@@ -161,6 +164,14 @@ fn rows(t: usize, table: &GangTable) -> String {
             "Time over that of the programs alone: median, least to most",
         ),
         ("time", "Median, least to most"),
+        (
+            "switches",
+            "Time in switches, during which no program runs, over the time of the programs alone: median, least to most",
+        ),
+        (
+            "CPU time",
+            "Of the ranks, over that of the programs alone: median, least to most",
+        ),
         (
             "cache misses",
             "Over those of the programs alone: median, least to most",
@@ -346,6 +357,8 @@ mod tests {
             ratio: number(ratio),
             seconds: number(ratio * 2.0),
             cache_misses: switched.then(|| number(1.37)),
+            switching: switched.then(|| number(0.011)),
+            cpu_time: Some(number(1.043)),
         };
         GangSheet {
             machine: "2 CPUs <of> something".to_owned(),
@@ -389,6 +402,8 @@ mod tests {
             "x1.02",
             "x1.87",
             "x1.37",
+            "1.10 %",
+            "x1.04",
             "not measured",
             "92.0 us",
             "300 us",
