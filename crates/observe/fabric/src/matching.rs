@@ -268,7 +268,7 @@ impl Messages {
                 if message.receive.is_none() {
                     *early_bytes += piece.len() + if begun { 0 } else { BESIDE };
                 }
-                piece.append_to(&mut message.data);
+                piece.append_to(0, usize::MAX, &mut message.data);
                 message.data.len() >= message.length
             });
             match whole {

@@ -37,8 +37,8 @@ pub trait Piece {
         self.len() == 0
     }
 
-    /// Appends the bytes.
-    fn append_to(&self, data: &mut Vec<u8>);
+    /// Appends the bytes from `skip` on, `most` at most.
+    fn append_to(&self, skip: usize, most: usize, data: &mut Vec<u8>);
 
     /// Writes the bytes from `skip` on to the start of `to`, as many as there are and fit; returns
     /// how many.
@@ -50,13 +50,33 @@ impl Piece for &[u8] {
         <[u8]>::len(self)
     }
 
-    fn append_to(&self, data: &mut Vec<u8>) {
-        data.extend_from_slice(self);
+    fn append_to(&self, skip: usize, most: usize, data: &mut Vec<u8>) {
+        let rest = self.get(skip..).unwrap_or_default();
+        data.extend_from_slice(&rest[..rest.len().min(most)]);
     }
 
     fn copy_to(&self, skip: usize, to: &mut [MaybeUninit<u8>]) -> usize {
         let rest = self.get(skip..).unwrap_or_default();
         let both = to.iter_mut().zip(rest);
         both.map(|(place, byte)| place.write(*byte)).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_the_bytes_is_appended() {
+        let piece: &dyn Piece = &&b"abcdef"[..];
+        let part = |skip, most| {
+            let mut data = b"-".to_vec();
+            piece.append_to(skip, most, &mut data);
+            String::from_utf8(data)
+        };
+        assert_eq!(part(0, usize::MAX), Ok("-abcdef".to_owned()));
+        assert_eq!(part(2, 3), Ok("-cde".to_owned()));
+        assert_eq!(part(4, 3), Ok("-ef".to_owned()));
+        assert_eq!(part(7, 3), Ok("-".to_owned()));
     }
 }

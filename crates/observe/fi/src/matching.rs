@@ -9,7 +9,6 @@ use crate::room::{Content, Room};
 use idlewave_fabric::netctx::{Piece, PieceHeader, Pieces, device::Rings};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 
 /// Bytes in front of a message: its tag and its data for the completion queue.
 const FRONT: usize = 16;
@@ -88,12 +87,11 @@ impl Envelope {
 
     /// From the first piece of a message; `None` if that is too short.
     fn read(header: PieceHeader, piece: &dyn Piece) -> Option<Self> {
-        let mut front = [MaybeUninit::new(0_u8); FRONT];
-        if piece.copy_to(0, &mut front) < FRONT {
+        let mut front = Vec::with_capacity(FRONT);
+        piece.append_to(0, FRONT, &mut front);
+        if front.len() < FRONT {
             return None;
         }
-        // SAFETY: all of them were initialised above.
-        let front = front.map(|byte| unsafe { byte.assume_init() });
         let word = |at: usize| {
             let bytes = front[at..].first_chunk().copied().unwrap_or_default();
             u64::from_le_bytes(bytes)
@@ -653,9 +651,10 @@ impl Matching {
         match &mut incoming.target {
             Target::Room { room, .. } => room.write(incoming.at, piece, skip),
             Target::Early(bytes) => {
-                let new = new.min(incoming.envelope.length.saturating_sub(incoming.at));
-                append(bytes, piece, skip, new);
-                self.early_bytes += new;
+                let most = incoming.envelope.length.saturating_sub(incoming.at);
+                let before = bytes.len();
+                piece.append_to(skip, most, bytes);
+                self.early_bytes += bytes.len() - before;
             }
             Target::Nowhere => {}
         }
@@ -838,14 +837,6 @@ impl Sending {
         }
         self.sent == all.len()
     }
-}
-
-fn append(bytes: &mut Vec<u8>, piece: &dyn Piece, skip: usize, new: usize) {
-    let begin = bytes.len();
-    bytes.reserve(new);
-    let written = piece.copy_to(skip, &mut bytes.spare_capacity_mut()[..new]);
-    // SAFETY: room for these was reserved, and each of them was just written.
-    unsafe { bytes.set_len(begin + written) };
 }
 
 fn sent(

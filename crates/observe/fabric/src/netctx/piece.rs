@@ -32,8 +32,8 @@ impl Piece for Content<'_> {
         Content::len(self) - PREFIX
     }
 
-    fn append_to(&self, data: &mut Vec<u8>) {
-        Content::append_to(self, PREFIX, data);
+    fn append_to(&self, skip: usize, most: usize, data: &mut Vec<u8>) {
+        Content::append_to(self, PREFIX.saturating_add(skip), most, data);
     }
 
     fn copy_to(&self, skip: usize, to: &mut [MaybeUninit<u8>]) -> usize {

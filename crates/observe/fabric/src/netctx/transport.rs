@@ -93,7 +93,7 @@ impl Transport for Memory {
             let from = (self.next + i) % size;
             let taken = self.ends.take(from, |_, bytes| {
                 frame.clear();
-                bytes.append_to(frame);
+                bytes.append_to(0, usize::MAX, frame);
             });
             if taken.is_some() {
                 self.next = (from + 1) % size;

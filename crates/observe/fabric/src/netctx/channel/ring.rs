@@ -113,7 +113,7 @@ impl<'a> Ring<'a> {
     pub fn get(&mut self, sequence: u32) -> (&[u8], bool) {
         let content = self.content(sequence);
         self.copy.clear();
-        content.append_to(0, &mut self.copy);
+        content.append_to(0, usize::MAX, &mut self.copy);
         (&self.copy, content.end)
     }
 
@@ -157,9 +157,9 @@ impl Content<'_> {
         Some(first)
     }
 
-    /// Appends all but the first `skip` bytes.
-    pub(in crate::netctx) fn append_to(&self, skip: usize, to: &mut Vec<u8>) {
-        let length = self.length.saturating_sub(skip);
+    /// Appends the bytes from `skip` on, `most` at most.
+    pub(in crate::netctx) fn append_to(&self, skip: usize, most: usize, to: &mut Vec<u8>) {
+        let length = self.length.saturating_sub(skip).min(most);
         self.words.append_bytes(skip, length, to);
     }
 
@@ -183,6 +183,11 @@ mod tests {
         assert_eq!((ring.slots(), ring.payload()), (2, 13));
         assert!(ring.put(1, true, &[7; 13]) && !ring.put(0, true, &[7; 14]));
         assert_eq!(ring.get(1), (&[7; 13][..], true));
+        let mut part = Vec::new();
+        assert!(ring.put(0, true, b"0123456789abc"));
+        ring.content(0).append_to(9, 3, &mut part);
+        ring.content(0).append_to(11, 3, &mut part);
+        assert_eq!(part, b"9abbc");
     }
 
     #[test]

@@ -163,7 +163,7 @@ impl Site {
         let mut stream = std::mem::take(&mut self.streams[place]);
         self.port(to).reach(|rings| {
             rings.take(from, |header, piece| {
-                piece.append_to(&mut stream.partial);
+                piece.append_to(0, usize::MAX, &mut stream.partial);
                 assert_eq!(header.tag, 7);
                 if stream.partial.len() as u64 == header.message {
                     let wanted = message(place, stream.taken);
