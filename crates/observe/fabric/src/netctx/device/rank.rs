@@ -250,7 +250,7 @@ impl Rings {
     }
 
     /// The most bytes of a message in one piece.
-    pub fn longest(&self) -> usize {
+    fn longest(&self) -> usize {
         self.layout.payload().saturating_sub(PREFIX)
     }
 
@@ -362,7 +362,7 @@ impl RankPort {
     }
 
     /// The node of a rank; this node if there is no such rank.
-    pub fn node_of(&self, rank: u32) -> u32 {
+    pub(in crate::netctx) fn node_of(&self, rank: u32) -> u32 {
         let node = self.rings.nodes.get(rank as usize);
         node.copied().unwrap_or(self.rings.shared.shape.node)
     }
@@ -408,7 +408,7 @@ impl RankPort {
     }
 
     /// Called on each iteration of a wait: announces what this rank is about to wait for.
-    pub fn awaits(&mut self, what: Doing) {
+    pub(in crate::netctx) fn awaits(&mut self, what: Doing) {
         let word = what.word();
         if word != self.waits {
             self.waits = word;
