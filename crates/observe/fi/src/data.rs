@@ -138,6 +138,7 @@ pub unsafe fn receive(
                 () if is(flag::DISCARD) => Found::Discard,
                 () => Found::Keep,
             };
+            endpoint.matching.look_for(want);
             engine.progress();
             let endpoint = ready(&mut engine)?;
             endpoint.matching.peek(&want, context, found);

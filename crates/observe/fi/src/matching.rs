@@ -22,7 +22,7 @@ pub const LONGEST_INJECT: usize = 1_024;
 /// The shortest piece with which this works.
 pub const SHORTEST_PIECE: usize = FRONT + LONGEST_INJECT;
 /// Unexpected messages up to this many bytes are taken in at once; more stay in the rings, where
-/// their senders wait, until a receive asks for their source.
+/// their senders wait, until a receive or a peek asks for their source.
 const EAGER_BYTES: usize = 64 << 20;
 /// Pieces of one message, or from one source, that are moved at a time: in between, this rank is
 /// outside of its device, so that its gang can be switched.
@@ -251,6 +251,8 @@ pub struct Matching {
     early_bytes: usize,
     /// By source.
     incoming: Vec<Option<Incoming>>,
+    /// What the next peek looks for.
+    peeked: Option<Want>,
     forged: bool,
     done: VecDeque<Done>,
 }
@@ -484,8 +486,14 @@ impl Matching {
         }
     }
 
+    /// Announces a peek: until then, progress takes in what it may find.
+    pub fn look_for(&mut self, want: Want) {
+        self.peeked = Some(want);
+    }
+
     /// Looks for an unexpected message, and reports it, or that there is none.
     pub fn peek(&mut self, want: &Want, context: Context, found: Found) {
+        self.peeked = None;
         let fits = |early: &Early| want.fits(early.source, &early.envelope);
         let Some(place) = self.early.iter().position(fits) else {
             let receive = Receive {
@@ -612,12 +620,13 @@ impl Matching {
         }
     }
 
-    /// Whether a receive may be waiting for something from a source.
+    /// Whether a receive or a peek may be waiting for something from a source.
     fn is_asked_for(&self, source: u32) -> bool {
         let arriving = self.incoming.get(source as usize).and_then(Option::as_ref);
-        let asks = |posted: &Posted| posted.want().from.is_none_or(|from| from == source);
+        let posted = self.tagged.iter().chain(&self.plain);
+        let mut wants = posted.map(Posted::want).chain(&self.peeked);
         arriving.is_some_and(|incoming| matches!(incoming.target, Target::Room { .. }))
-            || self.tagged.iter().chain(&self.plain).any(asks)
+            || wants.any(|want| want.from.is_none_or(|from| from == source))
     }
 
     fn pull(&mut self, wire: &mut impl Wire, source: u32) {

@@ -238,6 +238,32 @@ fn a_peek_finds_a_message_and_whoever_claims_it_gets_it() {
 }
 
 #[test]
+fn with_much_unexpected_only_sources_that_are_asked_for_are_heard() {
+    let asked = |ask: &dyn Fn(&mut Matching)| {
+        let mut world = World::new(SLOTS);
+        world.receiver.early_bytes = EAGER_BYTES;
+        for source in 0..2 {
+            world.send(source, Some(1), None, &[1]);
+        }
+        ask(&mut world.receiver);
+        world.receiver.progress(&mut world.rings);
+        [0, 1].map(|source: usize| world.rings.rings[source].is_empty())
+    };
+    assert_eq!(asked(&|_| {}), [false, false]);
+    let of_one = want(Some(1), 2, 0);
+    let mut room = [0];
+    let receive = receive(&mut room, of_one, 1);
+    assert_eq!(asked(&|m| m.receive(receive)), [false, true]);
+    assert_eq!(asked(&|m| m.look_for(of_one)), [false, true]);
+    assert_eq!(asked(&|m| m.look_for(PLAIN)), [true, true]);
+    let over = |m: &mut Matching| {
+        m.look_for(PLAIN);
+        m.peek(&PLAIN, context(1), Found::Keep);
+    };
+    assert_eq!(asked(&over), [false, false]);
+}
+
+#[test]
 fn a_buffer_for_several_messages_is_given_back_when_little_is_left_of_it() {
     let mut world = World::new(SLOTS);
     let (mut first, mut second) = ([0; 64], [0; 64]);
