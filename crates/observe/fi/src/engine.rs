@@ -103,10 +103,10 @@ impl Engine {
         if self.endpoint.is_some() {
             return Err(code::EBUSY);
         }
-        let port = port::take()?;
+        let (port, matching) = port::take()?;
         self.endpoint = Some(Endpoint {
-            matching: Matching::new(port.size()),
             port,
+            matching,
             send: Binding::default(),
             receive: Binding::default(),
             av: None,
@@ -126,7 +126,7 @@ impl Engine {
                 // The rest of that message will never come: whoever waits for it is told.
                 endpoint.port.fail();
             }
-            port::put_back(endpoint.port);
+            port::put_back(endpoint.port, endpoint.matching);
         }
     }
 

@@ -277,6 +277,21 @@ impl Matching {
         }
     }
 
+    /// For the next endpoint at the same rings: without operations and unexpected messages. The
+    /// rests of messages that are arriving go nowhere.
+    pub fn renewed(self) -> Self {
+        let rest = |incoming: Incoming| Incoming {
+            target: Target::Nowhere,
+            ..incoming
+        };
+        let arriving = self.incoming.into_iter();
+        Self {
+            incoming: arriving.map(|incoming| incoming.map(rest)).collect(),
+            forged: self.forged,
+            ..Self::default()
+        }
+    }
+
     /// The next completion.
     pub fn done(&mut self) -> Option<Done> {
         self.done.pop_front()
@@ -806,24 +821,19 @@ impl Matching {
                 ..failed(&pool.receive)
             });
         }
-        for incoming in &mut self.incoming {
-            let Some(Incoming {
-                target:
-                    Target::Room {
-                        context,
-                        pool: None,
-                        ..
-                    },
-                envelope,
+        for incoming in self.incoming.iter_mut().flatten() {
+            let target = std::mem::replace(&mut incoming.target, Target::Nowhere);
+            if let Target::Room {
+                context,
+                pool: None,
                 ..
-            }) = incoming.take()
-            else {
-                continue;
-            };
-            self.done.push_back(Done {
-                error,
-                ..arrived((u32::MAX, envelope), context, 0, true)
-            });
+            } = target
+            {
+                self.done.push_back(Done {
+                    error,
+                    ..arrived((u32::MAX, incoming.envelope), context, 0, true)
+                });
+            }
         }
     }
 }

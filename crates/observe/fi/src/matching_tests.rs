@@ -378,6 +378,39 @@ fn a_piece_that_no_rank_sends_is_noticed() {
 }
 
 #[test]
+fn the_next_endpoint_gets_no_part_of_a_message_of_the_one_before() {
+    let mut world = World::new(SLOTS);
+    let (mut old, mut new) = ([0; 100], [0; 4]);
+    let mut next = [0; 4];
+    let any = want(None, 0, u64::MAX);
+    // One message arrives in a receive, the other is unexpected.
+    world
+        .receiver
+        .receive(receive(&mut old, want(Some(0), 0, u64::MAX), 1));
+    world.send(0, Some(1), None, &[1; 100]);
+    world.send(1, Some(1), None, &[1; 100]);
+    world.progress();
+    world.receiver = std::mem::take(&mut world.receiver).renewed();
+    assert_eq!(world.receiver.early_bytes(), 0);
+    let before = old;
+    for source in 0..2 {
+        world.send(source, Some(2), None, &[2; 4]);
+    }
+    world.receiver.receive(receive(&mut new, any, 2));
+    world.receiver.receive(receive(&mut next, any, 3));
+    world.finish();
+    let done: Vec<_> = world
+        .done()
+        .iter()
+        .map(|(n, done)| (*n, done.entry.tag))
+        .collect();
+    assert_eq!(done, [(2, 2), (3, 2)]);
+    assert_eq!((old, new, next), (before, [2; 4], [2; 4]));
+    assert_eq!(world.receiver.early_bytes(), 0);
+    assert!(!world.receiver.is_forged());
+}
+
+#[test]
 fn a_failure_ends_everything_that_is_under_way() {
     let mut world = World::new(1);
     let (mut one, mut two, mut three) = ([0; 50], [0; 50], [0; 50]);

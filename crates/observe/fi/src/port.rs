@@ -1,15 +1,16 @@
 //! This process's port to its device. A process is one rank, and a rank attaches only once, so the
-//! port stays when its endpoint is closed, for the next one.
+//! port stays when its endpoint is closed, for the next one: with what is known of messages of
+//! which only a part has been taken from the rings.
 
 use crate::abi::code;
-use crate::matching::SHORTEST_PIECE;
+use crate::matching::{Matching, SHORTEST_PIECE};
 use idlewave_fabric::netctx::device::{Attachment, RankPort};
 use idlewave_sys::terminal::say;
 use std::sync::{Mutex, PoisonError};
 
 enum Port {
     Unattached,
-    Free(Box<RankPort>),
+    Free(Box<(RankPort, Matching)>),
     Taken,
 }
 
@@ -20,12 +21,12 @@ pub fn is_there() -> bool {
     matches!(Attachment::of_this_process(), Ok(Some(_)))
 }
 
-/// Takes the port; attaches to the device first if need be, for which all ranks of the gang must
+/// Takes the port with the messages of an endpoint; attaches to the device first if need be, for which all ranks of the gang must
 /// have started.
 ///
 /// # Errors
 /// A code: another endpoint has it, or the device cannot be used; standard error says why.
-pub fn take() -> Result<RankPort, isize> {
+pub fn take() -> Result<(RankPort, Matching), isize> {
     let mut port = PORT.lock().unwrap_or_else(PoisonError::into_inner);
     let found = match std::mem::replace(&mut *port, Port::Taken) {
         Port::Taken => return Err(code::EBUSY),
@@ -33,9 +34,9 @@ pub fn take() -> Result<RankPort, isize> {
         Port::Unattached => attach(),
     };
     match found {
-        Ok(found) => {
-            found.set_left(false);
-            Ok(found)
+        Ok((port, matching)) => {
+            port.set_left(false);
+            Ok((port, matching))
         }
         Err(why) => {
             *port = Port::Unattached;
@@ -45,7 +46,7 @@ pub fn take() -> Result<RankPort, isize> {
     }
 }
 
-fn attach() -> Result<RankPort, String> {
+fn attach() -> Result<(RankPort, Matching), String> {
     let attachment = Attachment::of_this_process().map_err(|error| error.to_string())?;
     let variable = Attachment::VARIABLE;
     let attachment = attachment.ok_or_else(|| {
@@ -60,12 +61,16 @@ fn attach() -> Result<RankPort, String> {
         longest if longest < SHORTEST_PIECE => Err(format!(
             "use a device whose frames carry {longest} bytes: {SHORTEST_PIECE} are needed"
         )),
-        _ => Ok(port),
+        _ => {
+            let matching = Matching::new(port.size());
+            Ok((port, matching))
+        }
     }
 }
 
 /// Puts it back: this rank may end now.
-pub fn put_back(found: RankPort) {
-    found.set_left(true);
-    *PORT.lock().unwrap_or_else(PoisonError::into_inner) = Port::Free(Box::new(found));
+pub fn put_back(port: RankPort, matching: Matching) {
+    port.set_left(true);
+    let free = Port::Free(Box::new((port, matching.renewed())));
+    *PORT.lock().unwrap_or_else(PoisonError::into_inner) = free;
 }
