@@ -12,7 +12,8 @@ use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The most bytes of unexpected messages. A program with more is assumed never to receive them.
+/// The most bytes of unexpected messages, 1 GiB. A program with more is assumed never to receive
+/// them.
 const MOST_EARLY: usize = 1 << 30;
 
 /// An engine that several objects share.
@@ -130,8 +131,13 @@ impl Engine {
         }
     }
 
-    /// Moves messages as far as possible without waiting; returns whether the gang runs.
+    /// Moves messages as far as possible without waiting; returns whether the gang runs. After a
+    /// failure it only reports.
     pub fn progress(&mut self) -> bool {
+        if self.failed.is_some() {
+            self.report();
+            return true;
+        }
         let Some(endpoint) = &mut self.endpoint else {
             return true;
         };
@@ -141,11 +147,11 @@ impl Engine {
         let failure = if let Some(error) = port.failure() {
             Some(error.to_string())
         } else if matching.is_forged() {
-            Some("understand what another rank of this gang sent".to_owned())
+            Some("another rank of this gang sent something that is no message".to_owned())
         } else if matching.early_bytes() > MOST_EARLY {
             let bytes = matching.early_bytes();
             Some(format!(
-                "keep {bytes} bytes of messages that no receive has asked for"
+                "it holds {bytes} bytes of messages that no receive has asked for, more than 1 GiB"
             ))
         } else {
             None
@@ -157,15 +163,12 @@ impl Engine {
         runs
     }
 
-    /// Ends all operations with an error, and reports why once.
+    /// Ends all operations with an error, and says why.
     fn fail(&mut self, why: &str) {
-        if self.failed.is_some() {
-            return;
-        }
         self.failed = Some(code::ENETDOWN);
         if let Some(endpoint) = &mut self.endpoint {
             let rank = endpoint.port.rank();
-            say(&format!("idlewave: rank {rank}: failed to go on: {why}\n"));
+            say(&format!("idlewave: rank {rank} gives up: {why}\n"));
             endpoint.matching.fail(code::ENETDOWN);
             // The others must not wait for this rank.
             endpoint.port.fail();
@@ -257,3 +260,7 @@ impl Endpoint {
         !binding.selective || flags & flag::COMPLETION != 0
     }
 }
+
+#[cfg(test)]
+#[path = "engine_tests.rs"]
+mod tests;

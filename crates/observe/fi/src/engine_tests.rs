@@ -1,0 +1,109 @@
+//! Engines on a device of this process.
+
+use super::*;
+use crate::matching::{Context, Envelope, Receive, Want};
+use crate::room::Room;
+use idlewave_fabric::netctx::device::{At, Attachment, Gang, Idle, Setup};
+use idlewave_fabric::netctx::{Device, Memory};
+use std::time::Duration;
+
+/// A device with a gang of two ranks, both of them here.
+pub struct Site {
+    _device: Device<Memory>,
+    path: std::path::PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+pub const GANG: u32 = 3;
+
+impl Site {
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let setup = Setup::new(directory.path().join("device"));
+        let device = Device::new(&setup, Memory::all(1).remove(0)).unwrap();
+        let (gang, nodes) = (GANG, vec![0; 2]);
+        device.admit(&Gang { gang, nodes }).unwrap();
+        device.switch(GANG, Duration::from_secs(60)).unwrap();
+        device.resume(1).unwrap();
+        Self {
+            path: device.path().to_owned(),
+            _device: device,
+            _directory: directory,
+        }
+    }
+
+    pub fn port(&self, rank: u32) -> RankPort {
+        let attachment = Attachment {
+            at: At::Device {
+                path: self.path.clone(),
+                gang: GANG,
+            },
+            rank,
+            size: 2,
+            idle: Idle::Yield,
+        };
+        attachment.attach_port().unwrap()
+    }
+
+    pub fn endpoint(&self, rank: u32) -> Endpoint {
+        let port = self.port(rank);
+        Endpoint {
+            matching: Matching::new(port.size()),
+            port,
+            send: Binding::default(),
+            receive: Binding::default(),
+            av: None,
+            directed: true,
+            send_flags: 0,
+            receive_flags: 0,
+            enabled: true,
+            least: 64,
+        }
+    }
+}
+
+/// Sends a message of a byte with tag 1.
+fn send(from: &mut RankPort, matching: &mut Matching, to: u32) {
+    let envelope = Envelope {
+        tag: Some(1),
+        data: None,
+        length: 1,
+    };
+    let put = |rings: &mut _| matching.inject(rings, to, envelope, &[7]);
+    assert_eq!(from.reach(put), (true, true));
+}
+
+#[test]
+fn an_engine_that_has_failed_takes_nothing_more_from_the_rings() {
+    let site = Site::new();
+    let mut other = (site.port(1), Matching::new(2));
+    let mut engine = Engine {
+        endpoint: Some(site.endpoint(0)),
+        queues: vec![Some(Queue::default())],
+        ..Engine::default()
+    };
+    let early = |engine: &Engine| engine.endpoint.as_ref().unwrap().matching.early_bytes();
+    send(&mut other.0, &mut other.1, 0);
+    engine.progress();
+    let held = early(&engine);
+    assert!(held > 0);
+    let endpoint = engine.endpoint.as_mut().unwrap();
+    endpoint.receive.queue = Some(0);
+    endpoint.matching.receive(Receive {
+        want: Want {
+            from: None,
+            tag: Some((2, 0)),
+        },
+        room: Room::default(),
+        context: Context(std::ptr::null_mut()),
+        reports: true,
+    });
+    send(&mut other.0, &mut other.1, 0);
+    // As `fail` does, but the gang goes on: what is in the rings could be taken.
+    engine.failed = Some(code::ENETDOWN);
+    endpoint.matching.fail(code::ENETDOWN);
+    engine.progress();
+    assert_eq!(early(&engine), held);
+    // What had been asked for ends with an error.
+    assert_eq!(engine.queues[0].as_ref().unwrap().errors.len(), 1);
+}
