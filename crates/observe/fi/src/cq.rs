@@ -1,8 +1,8 @@
 //! Completion queues (fi_cq(3)). Reading an empty one makes progress on messages.
 
 use crate::abi::{
-    CqAttr, CqEntry, CqErrEntry, CqOps, Fid, FidCq, FidDomain, FidOps, WAIT_NONE, WAIT_UNSPEC,
-    WAIT_YIELD, class, code, missing,
+    CqAttr, CqEntry, CqErrEntry, CqOps, Fid, FidCq, FidDomain, FidOps, NO_ADDRESS, WAIT_NONE,
+    WAIT_UNSPEC, WAIT_YIELD, class, code, missing,
 };
 use crate::av::write_text;
 use crate::domain::Domain;
@@ -142,7 +142,7 @@ impl Cq {
                 place.copy_from_nonoverlapping(bytes, self.entry_bytes);
             }
             if !sources.is_null() {
-                let address = engine.address_of(source);
+                let address = source.map_or(NO_ADDRESS, |rank| engine.address_of(rank));
                 // SAFETY: as above.
                 unsafe { sources.add(taken).write(address) };
             }

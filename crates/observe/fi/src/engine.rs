@@ -55,8 +55,8 @@ pub struct Endpoint {
 /// A completion queue.
 #[derive(Default)]
 pub struct Queue {
-    /// Completions with the rank that a message came from.
-    pub entries: VecDeque<(CqEntry, u32)>,
+    /// Completions with the rank that a message came from; `None` for those of sends.
+    pub entries: VecDeque<(CqEntry, Option<u32>)>,
     pub errors: VecDeque<CqErrEntry>,
 }
 

@@ -147,8 +147,8 @@ pub struct Receive {
 pub struct Done {
     /// What is reported of it.
     pub entry: CqEntry,
-    /// The source of a message received.
-    pub source: u32,
+    /// The source of a message; `None` for sends, and if there is no message.
+    pub source: Option<u32>,
     /// What went wrong, and the bytes that had no room.
     pub error: Option<(isize, usize)>,
     /// Whether a success is to be reported.
@@ -494,7 +494,7 @@ impl Matching {
             let flags = flag::MULTI_RECV | flag::RECV | flag::MSG;
             self.done.push_back(Done {
                 entry: entry(pool.receive.context, flags, 0),
-                source: u32::MAX,
+                source: None,
                 error: None,
                 reports: true,
             });
@@ -821,7 +821,8 @@ impl Matching {
                 ..failed(&pool.receive)
             });
         }
-        for incoming in self.incoming.iter_mut().flatten() {
+        for (source, incoming) in (0..).zip(&mut self.incoming) {
+            let Some(incoming) = incoming else { continue };
             let target = std::mem::replace(&mut incoming.target, Target::Nowhere);
             if let Target::Room {
                 context,
@@ -831,7 +832,7 @@ impl Matching {
             {
                 self.done.push_back(Done {
                     error,
-                    ..arrived((u32::MAX, incoming.envelope), context, 0, true)
+                    ..arrived((source, incoming.envelope), context, 0, true)
                 });
             }
         }
@@ -867,7 +868,7 @@ fn sent(
     let kind = envelope.tag.map_or(flag::MSG, |_| flag::TAGGED);
     Done {
         entry: entry(context, flag::SEND | kind, 0),
-        source: u32::MAX,
+        source: None,
         error,
         reports,
     }
@@ -886,7 +887,7 @@ fn arrived(
             tag: envelope.tag.unwrap_or(0),
             ..entry(context, flags, envelope.length)
         },
-        source,
+        source: Some(source),
         error: None,
         reports,
     }
@@ -900,7 +901,7 @@ fn failed(receive: &Receive) -> Done {
             tag: receive.want.tag.map_or(0, |(tag, _)| tag),
             ..entry(receive.context, flag::RECV | kind, 0)
         },
-        source: u32::MAX,
+        source: None,
         error: None,
         reports: true,
     }

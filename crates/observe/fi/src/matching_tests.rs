@@ -159,10 +159,10 @@ fn a_receive_gets_the_first_message_that_it_wants_whole_and_with_its_data() {
     world.finish();
     let done = world.done();
     let (n, empty) = done[0];
-    assert_eq!((n, empty.entry.len, empty.source), (2, 0, 0));
+    assert_eq!((n, empty.entry.len, empty.source), (2, 0, Some(0)));
     assert_eq!(empty.entry.flags, flag::RECV | flag::TAGGED);
     let (n, whole) = done[1];
-    assert_eq!((n, whole.source), (1, 1));
+    assert_eq!((n, whole.source), (1, Some(1)));
     let entry = whole.entry;
     assert_eq!((entry.len, entry.tag, entry.data), (30, 0x5A, 9));
     let flags = flag::RECV | flag::TAGGED | flag::REMOTE_CQ_DATA;
@@ -426,12 +426,16 @@ fn a_failure_ends_everything_that_is_under_way() {
     world.send(0, Some(1), None, &[1; 50]);
     world.receiver.progress(&mut world.rings);
     world.receiver.fail(code::ENETDOWN);
-    let mut ended: Vec<_> = world.done().iter().map(|(n, _)| *n).collect();
+    let mut ended: Vec<_> = world
+        .done()
+        .iter()
+        .map(|(n, done)| (*n, done.source))
+        .collect();
     ended.sort_unstable();
-    assert_eq!(ended, [1, 2, 3]);
+    assert_eq!(ended, [(1, Some(0)), (2, None), (3, None)]);
     world.senders[0].fail(code::ENETDOWN);
     let done = world.senders[0].done().unwrap();
-    assert!(done.is_send() && done.error == Some((code::ENETDOWN, 0)));
+    assert!(done.is_send() && done.source.is_none() && done.error == Some((code::ENETDOWN, 0)));
 }
 
 /// A step of a program.
@@ -499,7 +503,7 @@ proptest! {
             let n = done.entry.context.addr() - 1;
             let bytes = &wants[n].1[..done.entry.len];
             let (message, source) = (bytes[0], usize::from(bytes[1]));
-            prop_assert_eq!(source as u32, done.source);
+            prop_assert_eq!(Some(source as u32), done.source);
             prop_assert!(bytes[2..].iter().enumerate().all(|(i, b)| *b == i as u8 ^ message));
             let (tag, by) = &mut sent[source][usize::from(message)];
             prop_assert!(by.is_none(), "twice");
