@@ -169,6 +169,6 @@ unsafe extern "C" fn wait_for(cntr: *mut FidCntr, threshold: u64, timeout: c_int
                 None => Err(runs),
             }
         });
-        reached.unwrap_or(Err(110))
+        reached.unwrap_or(Err(code::ETIMEDOUT))
     })
 }

@@ -8,7 +8,7 @@ use crate::av::write_text;
 use crate::domain::Domain;
 use crate::engine::{Engine, Queue, Shared, lock, place};
 use crate::object::{self, Object, give, guarded, guarded_int, no_bind, no_control};
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::time::{Duration, Instant};
 
 #[repr(C)]
@@ -282,13 +282,13 @@ pub fn wait<T>(
 }
 
 /// What the code in an error's completion means.
-pub fn meaning(error: c_int) -> &'static str {
+fn meaning(error: c_int) -> &'static CStr {
     match error as isize {
-        code::ETRUNC => "the message was longer than its receive",
-        code::ECANCELED => "cancelled",
-        code::ENOMSG => "no such message has arrived",
-        code::ENETDOWN => "the gang's network is gone, or another rank failed",
-        _ => "failed",
+        code::ETRUNC => c"the message was longer than its receive",
+        code::ECANCELED => c"cancelled",
+        code::ENOMSG => c"no such message has arrived",
+        code::ENETDOWN => c"the gang's network is gone, or another rank failed",
+        _ => c"failed",
     }
 }
 
@@ -300,13 +300,41 @@ unsafe extern "C" fn strerror(
     length: usize,
 ) -> *const c_char {
     let text = meaning(error);
-    // SAFETY: null, or the caller's place of that length.
-    unsafe { write_text(text, to, length) };
-    match error as isize {
-        _ if !to.is_null() && length > 0 => to,
-        code::ETRUNC => c"the message was longer than its receive".as_ptr(),
-        code::ECANCELED => c"cancelled".as_ptr(),
-        code::ENETDOWN => c"the gang's network is gone, or another rank failed".as_ptr(),
-        _ => c"failed".as_ptr(),
+    if to.is_null() || length == 0 {
+        return text.as_ptr();
+    }
+    // SAFETY: the caller's place of that length.
+    unsafe { write_text(&text.to_string_lossy(), to, length) };
+    to
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_means_the_same_with_a_place_for_its_text_and_without() {
+        let text = |error, to: &mut [c_char]| {
+            let begin = to.as_mut_ptr();
+            let nothing = std::ptr::null_mut();
+            // SAFETY: a place of that length; the queue is not looked at.
+            let found = unsafe { strerror(nothing, error, nothing.cast(), begin, to.len()) };
+            // SAFETY: a text with its end.
+            unsafe { CStr::from_ptr(found) }.to_owned()
+        };
+        let codes = [
+            code::ETRUNC,
+            code::ECANCELED,
+            code::ENOMSG,
+            code::ENETDOWN,
+            1,
+        ];
+        let meanings = codes.map(|error| text(error as c_int, &mut []));
+        for (error, meaning) in codes.iter().zip(&meanings) {
+            assert_eq!(&text(*error as c_int, &mut [1; 80]), meaning);
+            let others = meanings.iter().filter(|other| *other == meaning);
+            assert_eq!(others.count(), 1);
+        }
+        assert_eq!(text(1, &mut [1; 5]).as_c_str(), c"fail");
     }
 }

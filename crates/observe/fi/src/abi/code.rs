@@ -12,6 +12,7 @@ pub const EMSGSIZE: isize = 90;
 pub const ENOPROTOOPT: isize = 92;
 pub const EOPNOTSUPP: isize = 95;
 pub const ENETDOWN: isize = 100;
+pub const ETIMEDOUT: isize = 110;
 pub const EHOSTUNREACH: isize = 113;
 pub const ECANCELED: isize = 125;
 pub const EOTHER: isize = 256;
