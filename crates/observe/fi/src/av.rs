@@ -7,7 +7,7 @@ use crate::abi::{
 use crate::address::Address;
 use crate::domain::Domain;
 use crate::engine::{Addresses, Shared, lock, place};
-use crate::object::{self, Object, give, guarded_int, no_control};
+use crate::object::{self, Object, closed_by, give, guarded_int};
 use std::ffi::{c_char, c_int, c_void};
 
 #[repr(C)]
@@ -24,13 +24,8 @@ unsafe impl Object for Av {
 }
 
 static FID_OPS: FidOps = FidOps {
-    size: size_of::<FidOps>(),
-    close,
     bind,
-    control: no_control,
-    ops_open: missing,
-    tostr: missing,
-    ops_set: missing,
+    ..closed_by(close)
 };
 
 static OPS: AvOps = AvOps {

@@ -7,7 +7,7 @@ use crate::abi::{
 use crate::cq::wait;
 use crate::domain::Domain;
 use crate::engine::{Counter, Engine, Shared, lock, place};
-use crate::object::{self, Object, give, guarded_int, no_bind, no_control};
+use crate::object::{self, Object, closed_by, give, guarded_int};
 use std::ffi::{c_int, c_void};
 
 #[repr(C)]
@@ -23,15 +23,7 @@ unsafe impl Object for Cntr {
     const CLASS: usize = class::CNTR;
 }
 
-static FID_OPS: FidOps = FidOps {
-    size: size_of::<FidOps>(),
-    close,
-    bind: no_bind,
-    control: no_control,
-    ops_open: missing,
-    tostr: missing,
-    ops_set: missing,
-};
+static FID_OPS: FidOps = closed_by(close);
 
 static OPS: CntrOps = CntrOps {
     size: size_of::<CntrOps>(),

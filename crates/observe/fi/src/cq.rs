@@ -7,7 +7,7 @@ use crate::abi::{
 use crate::av::write_text;
 use crate::domain::Domain;
 use crate::engine::{Engine, Queue, Shared, lock, place};
-use crate::object::{self, Object, give, guarded, guarded_int, no_bind, no_control};
+use crate::object::{self, Object, closed_by, give, guarded, guarded_int};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::time::{Duration, Instant};
 
@@ -28,15 +28,7 @@ unsafe impl Object for Cq {
     const CLASS: usize = class::CQ;
 }
 
-static FID_OPS: FidOps = FidOps {
-    size: size_of::<FidOps>(),
-    close,
-    bind: no_bind,
-    control: no_control,
-    ops_open: missing,
-    tostr: missing,
-    ops_set: missing,
-};
+static FID_OPS: FidOps = closed_by(close);
 
 static OPS: CqOps = CqOps {
     size: size_of::<CqOps>(),

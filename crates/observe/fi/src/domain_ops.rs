@@ -3,20 +3,12 @@
 use crate::abi::{DomainOps, Fid, FidDomain, FidOps, NoOps, code, missing};
 use crate::domain::Domain;
 use crate::engine::{Engine, lock};
-use crate::object::{self, give, guarded_int, no_bind, no_control};
+use crate::object::{self, closed_by, give, guarded_int};
 use crate::{av, cntr, cq, ep_ops};
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
 
-static FID_OPS: FidOps = FidOps {
-    size: size_of::<FidOps>(),
-    close,
-    bind: no_bind,
-    control: no_control,
-    ops_open: missing,
-    tostr: missing,
-    ops_set: missing,
-};
+static FID_OPS: FidOps = closed_by(close);
 
 static OPS: DomainOps = DomainOps {
     size: size_of::<DomainOps>(),

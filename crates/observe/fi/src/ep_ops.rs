@@ -11,18 +11,14 @@ use crate::domain::Domain;
 use crate::engine::{Binding, Endpoint, lock};
 use crate::ep::Ep;
 use crate::matching::Context;
-use crate::object::{self, give, guarded, guarded_int};
+use crate::object::{self, closed_by, give, guarded, guarded_int};
 use crate::{message, tagged};
 use std::ffi::{c_int, c_void};
 
 static FID_OPS: FidOps = FidOps {
-    size: size_of::<FidOps>(),
-    close,
     bind,
     control,
-    ops_open: missing,
-    tostr: missing,
-    ops_set: missing,
+    ..closed_by(close)
 };
 
 static OPS: EpOps = EpOps {

@@ -4,7 +4,7 @@
 use crate::abi::{
     EqOps, FabricAttr, FabricOps, Fid, FidEq, FidFabric, FidOps, Info, class, code, missing,
 };
-use crate::object::{self, Object, give, guarded, guarded_int, no_bind, no_control};
+use crate::object::{self, Object, closed_by, give, guarded, guarded_int};
 use crate::{domain_ops, port};
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
@@ -19,15 +19,7 @@ unsafe impl Object for Fabric {
     const CLASS: usize = class::FABRIC;
 }
 
-static FID_OPS: FidOps = FidOps {
-    size: size_of::<FidOps>(),
-    close: close::<Fabric>,
-    bind: no_bind,
-    control: no_control,
-    ops_open: missing,
-    tostr: missing,
-    ops_set: missing,
-};
+static FID_OPS: FidOps = closed_by(close::<Fabric>);
 
 static OPS: FabricOps = FabricOps {
     size: size_of::<FabricOps>(),
@@ -94,15 +86,7 @@ unsafe impl Object for EventQueue {
     const CLASS: usize = class::EQ;
 }
 
-static EQ_FID_OPS: FidOps = FidOps {
-    size: size_of::<FidOps>(),
-    close: close::<EventQueue>,
-    bind: no_bind,
-    control: no_control,
-    ops_open: missing,
-    tostr: missing,
-    ops_set: missing,
-};
+static EQ_FID_OPS: FidOps = closed_by(close::<EventQueue>);
 
 static EQ_OPS: EqOps = EqOps {
     size: size_of::<EqOps>(),

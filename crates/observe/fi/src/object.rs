@@ -1,6 +1,6 @@
 //! How objects are handed to C and found again, and what keeps panics from crossing into it.
 
-use crate::abi::{Fid, FidOps, code};
+use crate::abi::{Fid, FidOps, code, missing};
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -40,7 +40,7 @@ pub unsafe fn give<T: Object, F>(object: T, to: *mut *mut F) -> c_int {
 /// The object that a pointer means; `None` if it is null or of another class.
 ///
 /// # Safety
-/// It is null, or points to an object of some provider that is not closed during `'a`.
+/// It is null, or points to an object of this provider that is not closed during `'a`.
 pub unsafe fn of<'a, T: Object, F>(pointer: *mut F) -> Option<&'a T> {
     let object: *const Fid = pointer.cast();
     // SAFETY: every object begins with a fid.
@@ -74,12 +74,24 @@ pub fn guarded_int(act: impl FnOnce() -> Result<isize, isize>) -> c_int {
     guarded(act) as c_int
 }
 
-/// For objects to which nothing can be bound.
-pub unsafe extern "C" fn no_bind(_: *mut Fid, _: *mut Fid, _: u64) -> c_int {
+/// What is done with an object that can only be closed: nothing can be bound to it, and it has no
+/// commands.
+pub const fn closed_by(close: unsafe extern "C" fn(*mut Fid) -> c_int) -> FidOps {
+    FidOps {
+        size: size_of::<FidOps>(),
+        close,
+        bind: no_bind,
+        control: no_control,
+        ops_open: missing,
+        tostr: missing,
+        ops_set: missing,
+    }
+}
+
+unsafe extern "C" fn no_bind(_: *mut Fid, _: *mut Fid, _: u64) -> c_int {
     -(code::ENOSYS as c_int)
 }
 
-/// For objects without commands.
-pub unsafe extern "C" fn no_control(_: *mut Fid, _: c_int, _: *mut c_void) -> c_int {
+unsafe extern "C" fn no_control(_: *mut Fid, _: c_int, _: *mut c_void) -> c_int {
     -(code::ENOSYS as c_int)
 }
