@@ -76,9 +76,20 @@ pub unsafe extern "C" fn open(
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     guarded_int(|| {
-        // SAFETY: the caller's object, which it gives up.
-        let av = unsafe { object::take::<Av>(fid) }.ok_or(code::EINVAL)?;
-        lock(&av.shared).avs[av.index] = None;
+        // SAFETY: the caller's object.
+        let av = unsafe { object::of::<Av, _>(fid) }.ok_or(code::EINVAL)?;
+        let mut engine = lock(&av.shared);
+        if engine
+            .endpoint
+            .as_ref()
+            .is_some_and(|endpoint| endpoint.av == Some(av.index))
+        {
+            return Err(code::EBUSY);
+        }
+        engine.avs[av.index] = None;
+        drop(engine);
+        // SAFETY: as above; the caller gives it up.
+        unsafe { object::take::<Av>(fid) };
         Ok(0)
     })
 }

@@ -68,9 +68,19 @@ pub unsafe extern "C" fn open(
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     guarded_int(|| {
-        // SAFETY: the caller's object, which it gives up.
-        let cntr = unsafe { object::take::<Cntr>(fid) }.ok_or(code::EINVAL)?;
-        lock(&cntr.shared).counters[cntr.index] = None;
+        // SAFETY: the caller's object.
+        let cntr = unsafe { object::of::<Cntr, _>(fid) }.ok_or(code::EINVAL)?;
+        let mut engine = lock(&cntr.shared);
+        if engine
+            .bindings()
+            .any(|binding| binding.counter == Some(cntr.index))
+        {
+            return Err(code::EBUSY);
+        }
+        engine.counters[cntr.index] = None;
+        drop(engine);
+        // SAFETY: as above; the caller gives it up.
+        unsafe { object::take::<Cntr>(fid) };
         Ok(0)
     })
 }

@@ -95,9 +95,19 @@ pub unsafe extern "C" fn open(
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     guarded_int(|| {
-        // SAFETY: the caller's object, which it gives up.
-        let cq = unsafe { object::take::<Cq>(fid) }.ok_or(code::EINVAL)?;
-        lock(&cq.shared).queues[cq.index] = None;
+        // SAFETY: the caller's object.
+        let cq = unsafe { object::of::<Cq, _>(fid) }.ok_or(code::EINVAL)?;
+        let mut engine = lock(&cq.shared);
+        if engine
+            .bindings()
+            .any(|binding| binding.queue == Some(cq.index))
+        {
+            return Err(code::EBUSY);
+        }
+        engine.queues[cq.index] = None;
+        drop(engine);
+        // SAFETY: as above; the caller gives it up.
+        unsafe { object::take::<Cq>(fid) };
         Ok(0)
     })
 }

@@ -175,6 +175,12 @@ impl Engine {
         }
     }
 
+    /// Where the endpoint, if there is one, reports to.
+    pub fn bindings(&self) -> impl Iterator<Item = Binding> + use<> {
+        let both = |endpoint: &Endpoint| [endpoint.send, endpoint.receive];
+        self.endpoint.as_ref().map(both).into_iter().flatten()
+    }
+
     /// Why nothing is carried any more; `None` if messages are.
     pub fn failed(&self) -> Option<isize> {
         self.failed

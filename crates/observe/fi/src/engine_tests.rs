@@ -1,10 +1,14 @@
 //! Engines on a device of this process.
 
 use super::*;
+use crate::abi::{Fid, FidAv, FidCntr, FidCq, FidDomain};
+use crate::domain::Domain;
 use crate::matching::{Context, Envelope, Receive, Want};
 use crate::room::Room;
+use crate::{av, cntr, cq, domain_ops, object};
 use idlewave_fabric::netctx::device::{At, Attachment, Gang, Idle, Setup};
 use idlewave_fabric::netctx::{Device, Memory};
+use std::ptr::null_mut;
 use std::time::Duration;
 
 /// A device with a gang of two ranks, both of them here.
@@ -95,7 +99,7 @@ fn an_engine_that_has_failed_takes_nothing_more_from_the_rings() {
             tag: Some((2, 0)),
         },
         room: Room::default(),
-        context: Context(std::ptr::null_mut()),
+        context: Context(null_mut()),
         reports: true,
     });
     send(&mut other.0, &mut other.1, 0);
@@ -106,4 +110,73 @@ fn an_engine_that_has_failed_takes_nothing_more_from_the_rings() {
     assert_eq!(early(&engine), held);
     // What had been asked for ends with an error.
     assert_eq!(engine.queues[0].as_ref().unwrap().errors.len(), 1);
+}
+
+/// A domain with a completion queue, a counter and an address vector, each its first.
+struct Objects {
+    domain: *mut FidDomain,
+    queue: *mut FidCq,
+    counter: *mut FidCntr,
+    vector: *mut FidAv,
+    shared: Shared,
+}
+
+impl Objects {
+    fn new() -> Self {
+        let (mut domain, mut queue) = (null_mut(), null_mut());
+        let (mut counter, mut vector) = (null_mut(), null_mut());
+        // SAFETY: places for them; the domain is open.
+        unsafe {
+            assert_eq!(domain_ops::open(&mut domain, null_mut()), 0);
+            assert_eq!(cq::open(domain, null_mut(), &mut queue, null_mut()), 0);
+            assert_eq!(cntr::open(domain, null_mut(), &mut counter, null_mut()), 0);
+            assert_eq!(av::open(domain, null_mut(), &mut vector, null_mut()), 0);
+            let found = object::of::<Domain, _>(domain).unwrap();
+            Self {
+                domain,
+                queue,
+                counter,
+                vector,
+                shared: found.shared.clone(),
+            }
+        }
+    }
+
+    /// Opens an endpoint that reports to all of them.
+    fn endpoint(&self, site: &Site) {
+        let mut endpoint = site.endpoint(0);
+        endpoint.send.queue = Some(0);
+        endpoint.receive.counter = Some(0);
+        endpoint.av = Some(0);
+        lock(&self.shared).endpoint = Some(endpoint);
+    }
+
+    fn close<F>(object: *mut F) -> isize {
+        let fid: *mut Fid = object.cast();
+        // SAFETY: an open object.
+        unsafe { ((*(*fid).ops).close)(fid) as isize }
+    }
+
+    fn close_all(&self) -> [isize; 3] {
+        [
+            Self::close(self.queue),
+            Self::close(self.counter),
+            Self::close(self.vector),
+        ]
+    }
+}
+
+#[test]
+fn what_an_endpoint_reports_to_is_not_closed_before_it() {
+    let (site, objects) = (Site::new(), Objects::new());
+    objects.endpoint(&site);
+    assert_eq!(objects.close_all(), [-code::EBUSY; 3]);
+    let mut other = null_mut();
+    // SAFETY: the domain is open.
+    let opened = unsafe { cq::open(objects.domain, null_mut(), &mut other, null_mut()) };
+    assert_eq!((opened, Objects::close(other)), (0, 0));
+    assert_eq!(Objects::close(objects.domain), -code::EBUSY);
+    lock(&objects.shared).endpoint = None;
+    assert_eq!(objects.close_all(), [0; 3]);
+    assert_eq!(Objects::close(objects.domain), 0);
 }
