@@ -1,4 +1,5 @@
-//! Address vectors (fi_av(3)): an fi_addr is an index into a table of ranks, for both types.
+//! Address vectors (fi_av(3)): an fi_addr is an index into a table of addresses, for
+//! both types.
 
 use crate::abi::{
     AV_MAP, AV_TABLE, AvAttr, AvOps, Fid, FidAv, FidDomain, FidOps, NO_ADDRESS, class, code, flag,
@@ -129,7 +130,7 @@ unsafe extern "C" fn insert(
             let address = match found {
                 Some(found) => {
                     inserted += 1;
-                    place(all, found.rank) as u64
+                    place(all, found) as u64
                 }
                 None => NO_ADDRESS,
             };
@@ -174,12 +175,9 @@ unsafe extern "C" fn lookup(
         let engine = lock(&av.shared);
         let all = engine.avs[av.index].as_ref().ok_or(code::EINVAL)?;
         let place = usize::try_from(address).ok();
-        let rank = place.and_then(|place| *all.get(place)?);
-        let rank = rank.ok_or(code::EINVAL)?;
-        let port = engine.endpoint.as_ref().map(|endpoint| &endpoint.port);
-        let gang = port.ok_or(code::EOPBADSTATE)?.gang();
+        let found = place.and_then(|place| *all.get(place)?);
         // SAFETY: the caller's place for it.
-        unsafe { write(Address { gang, rank }, to, length) }?;
+        unsafe { write(found.ok_or(code::EINVAL)?, to, length) }?;
         Ok(0)
     })
 }

@@ -67,8 +67,8 @@ pub struct Counter {
     pub errors: u64,
 }
 
-/// An address vector: ranks by fi_addr.
-pub type Addresses = Vec<Option<u32>>;
+/// An address vector: addresses by fi_addr.
+pub type Addresses = Vec<Option<Address>>;
 
 /// See the module.
 #[derive(Default)]
@@ -220,16 +220,19 @@ impl Engine {
     pub fn rank_of(&self, address: u64) -> Option<u32> {
         let endpoint = self.endpoint.as_ref()?;
         let addresses = self.avs.get(endpoint.av?)?.as_ref()?;
-        let rank = addresses.get(usize::try_from(address).ok()?).copied()??;
+        let address = addresses.get(usize::try_from(address).ok()?).copied()??;
         // What was inserted before there was an endpoint was not checked.
-        (rank < endpoint.port.size()).then_some(rank)
+        self.accepts(&address).then_some(address.rank)
     }
 
     /// The fi_addr of a rank, for programs that ask where a message came from.
     pub fn address_of(&self, rank: u32) -> u64 {
-        let av = self.endpoint.as_ref().and_then(|endpoint| endpoint.av);
-        let addresses = av.and_then(|av| self.avs.get(av)?.as_ref());
-        let place = addresses.and_then(|all| all.iter().position(|one| *one == Some(rank)));
+        let place = self.endpoint.as_ref().and_then(|endpoint| {
+            let gang = endpoint.port.gang();
+            let all = self.avs.get(endpoint.av?)?.as_ref()?;
+            all.iter()
+                .position(|one| *one == Some(Address { gang, rank }))
+        });
         place.map_or(NO_ADDRESS, |place| place as u64)
     }
 

@@ -180,3 +180,36 @@ fn what_an_endpoint_reports_to_is_not_closed_before_it() {
     assert_eq!(objects.close_all(), [0; 3]);
     assert_eq!(Objects::close(objects.domain), 0);
 }
+
+#[test]
+fn an_address_that_is_inserted_before_the_endpoint_is_open_is_checked_when_it_is_used() {
+    let (site, objects) = (Site::new(), Objects::new());
+    let addresses =
+        [(GANG, 1), (GANG + 1, 0), (GANG, 2)].map(|(gang, rank)| Address { gang, rank });
+    let insert = || {
+        let bytes = addresses.map(Address::bytes);
+        let mut places = [7; 3];
+        // SAFETY: three addresses, and places for as many numbers.
+        let inserted = unsafe {
+            let insert = (*(*objects.vector).ops).insert;
+            let (from, to) = (bytes.as_ptr().cast(), places.as_mut_ptr());
+            insert(objects.vector, from, 3, to, 0, null_mut())
+        };
+        (inserted, places)
+    };
+    assert_eq!(insert(), (3, [0, 1, 2]));
+    let (mut found, mut length) = ([0; Address::BYTES], Address::BYTES);
+    // SAFETY: a place of that length.
+    let looked = unsafe {
+        let lookup = (*(*objects.vector).ops).lookup;
+        lookup(objects.vector, 1, found.as_mut_ptr().cast(), &mut length)
+    };
+    assert_eq!((looked, Address::read(found)), (0, Some(addresses[1])));
+    objects.endpoint(&site);
+    let engine = lock(&objects.shared);
+    let ranks = [0, 1, 2, 3].map(|address| engine.rank_of(address));
+    assert_eq!(ranks, [Some(1), None, None, None]);
+    assert_eq!([1, 0].map(|rank| engine.address_of(rank)), [0, NO_ADDRESS]);
+    drop(engine);
+    assert_eq!(insert(), (1, [3, NO_ADDRESS, NO_ADDRESS]));
+}
