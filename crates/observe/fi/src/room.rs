@@ -140,3 +140,74 @@ fn slice<'a>(base: *const u8, len: usize) -> &'a [u8] {
     // SAFETY: made only from parts that `Content::of` was promised to be readable.
     unsafe { std::slice::from_raw_parts(base, len) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(bytes: &mut [u8]) -> Span {
+        Span {
+            base: bytes.as_mut_ptr(),
+            len: bytes.len(),
+        }
+    }
+
+    const NOWHERE: Span = Span {
+        base: std::ptr::null_mut(),
+        len: 0,
+    };
+
+    fn room(spans: &[Span]) -> Option<Room> {
+        // SAFETY: so many spans, of bytes that the tests keep.
+        unsafe { Room::of(spans.as_ptr(), spans.len()) }
+    }
+
+    /// What is in parts of 3, 0 and 4 bytes, with 2 more behind the last, after a write.
+    fn written(at: usize, piece: &[u8], skip: usize) -> ([u8; 3], [u8; 6]) {
+        let (mut first, mut second) = ([0; 3], [0; 6]);
+        let spans = [span(&mut first), NOWHERE, span(&mut second[..4]), NOWHERE];
+        let mut room = room(&spans).unwrap();
+        assert_eq!(room.bytes(), 7);
+        room.write(at, &piece, skip);
+        (first, second)
+    }
+
+    #[test]
+    fn parts_are_filled_in_turn_and_nothing_beyond_them() {
+        let (none, empty) = ([0; 3], [0; 6]);
+        assert_eq!(written(0, &[9, 9, 1, 2], 2), ([1, 2, 0], empty));
+        assert_eq!(written(2, &[3, 4], 0), ([0, 0, 3], [4, 0, 0, 0, 0, 0]));
+        assert_eq!(written(3, &[4, 5], 0), (none, [4, 5, 0, 0, 0, 0]));
+        let long: Vec<u8> = (0..20).collect();
+        assert_eq!(written(0, &long, 1), ([1, 2, 3], [4, 5, 6, 7, 0, 0]));
+        assert_eq!(written(5, &long, 1), (none, [0, 0, 1, 2, 0, 0]));
+        assert_eq!(written(7, &long, 1), (none, empty));
+        assert_eq!(written(70, &long, 1), (none, empty));
+        assert_eq!(written(0, &long, 20), (none, empty));
+    }
+
+    #[test]
+    fn a_buffer_of_too_many_parts_or_without_an_address_is_refused() {
+        let mut bytes = [0; 2];
+        let of = |count| room(&(0..count).map(|_| NOWHERE).collect::<Vec<_>>());
+        assert!(of(PARTS).is_some() && of(PARTS + 1).is_none());
+        let (base, len) = (std::ptr::null_mut(), 1);
+        assert!(room(&[span(&mut bytes), Span { base, len }]).is_none());
+        let all = [2, usize::MAX].map(|len| Span {
+            len,
+            ..span(&mut bytes)
+        });
+        assert!(room(&all).is_none());
+        // SAFETY: no span is read.
+        assert!(unsafe { Room::of(std::ptr::null(), 1) }.is_none());
+    }
+
+    #[test]
+    fn a_message_in_several_parts_is_sent_as_one() {
+        let (mut first, mut second) = (*b"ab", *b"cde");
+        let spans = [span(&mut first), NOWHERE, span(&mut second)];
+        // SAFETY: three spans of bytes that are kept.
+        let content = unsafe { Content::of(spans.as_ptr(), 3) }.unwrap();
+        assert_eq!(content.bytes(), b"abcde");
+    }
+}
