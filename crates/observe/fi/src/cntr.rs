@@ -2,7 +2,7 @@
 
 use crate::abi::{
     CntrAttr, CntrOps, Fid, FidCntr, FidDomain, FidOps, WAIT_NONE, WAIT_UNSPEC, WAIT_YIELD, class,
-    code, missing,
+    code,
 };
 use crate::cq::wait;
 use crate::domain::Domain;

@@ -318,9 +318,16 @@ mod tests {
     fn an_error_means_the_same_with_a_place_for_its_text_and_without() {
         let text = |error, to: &mut [c_char]| {
             let begin = to.as_mut_ptr();
-            let nothing = std::ptr::null_mut();
             // SAFETY: a place of that length; the queue is not looked at.
-            let found = unsafe { strerror(nothing, error, nothing.cast(), begin, to.len()) };
+            let found = unsafe {
+                strerror(
+                    std::ptr::null_mut(),
+                    error,
+                    std::ptr::null(),
+                    begin,
+                    to.len(),
+                )
+            };
             // SAFETY: a text with its end.
             unsafe { CStr::from_ptr(found) }.to_owned()
         };

@@ -1,9 +1,11 @@
 //! Sending and receiving, for messages with tags and without.
 
 use crate::abi::{FidEp, NO_ADDRESS, Span, code, flag};
+use crate::done::{Context, Receive};
 use crate::engine::{Endpoint, Engine, lock};
+use crate::envelope::{Envelope, LONGEST_INJECT, Want};
 use crate::ep::Ep;
-use crate::matching::{Context, Envelope, Found, LONGEST_INJECT, Receive, Want};
+use crate::matching::Found;
 use crate::object::{self, guarded};
 use crate::room::{Content, Room};
 use std::ffi::c_void;

@@ -4,7 +4,8 @@
 
 use crate::abi::{CqEntry, CqErrEntry, NO_ADDRESS, code, flag};
 use crate::address::Address;
-use crate::matching::{Done, Matching};
+use crate::done::Done;
+use crate::matching::Matching;
 use crate::port;
 use idlewave_fabric::netctx::device::RankPort;
 use idlewave_sys::terminal::say;
@@ -176,7 +177,7 @@ impl Engine {
     }
 
     /// Where the endpoint, if there is one, reports to.
-    pub fn bindings(&self) -> impl Iterator<Item = Binding> + use<> {
+    pub fn bindings(&self) -> impl Iterator<Item = Binding> {
         let both = |endpoint: &Endpoint| [endpoint.send, endpoint.receive];
         self.endpoint.as_ref().map(both).into_iter().flatten()
     }

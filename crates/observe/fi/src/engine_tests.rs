@@ -3,7 +3,8 @@
 use super::*;
 use crate::abi::{Fid, FidAv, FidCntr, FidCq, FidDomain};
 use crate::domain::Domain;
-use crate::matching::{Context, Envelope, Receive, Want};
+use crate::done::{Context, Receive};
+use crate::envelope::{Envelope, Want};
 use crate::room::Room;
 use crate::{av, cntr, cq, domain_ops, object};
 use idlewave_fabric::netctx::device::{At, Attachment, Gang, Idle, Setup};

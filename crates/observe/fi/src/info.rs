@@ -5,8 +5,8 @@ use crate::abi::{
     RxAttr, THREAD_SAFE, TxAttr, code, flag, order,
 };
 use crate::address::Address;
+use crate::envelope::LONGEST_INJECT;
 use crate::find::NAME;
-use crate::matching::LONGEST_INJECT;
 use crate::object::guarded_int;
 use crate::port;
 use crate::room::PARTS;

@@ -16,7 +16,9 @@ mod cq;
 mod data;
 mod domain;
 mod domain_ops;
+mod done;
 mod engine;
+mod envelope;
 mod ep;
 mod ep_ops;
 mod fabric;
@@ -27,6 +29,7 @@ mod message;
 mod object;
 mod port;
 mod room;
+mod sending;
 mod tagged;
 mod version;
 

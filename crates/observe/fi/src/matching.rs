@@ -4,176 +4,27 @@
 //! A message is matched when its first piece is taken, with the oldest receive that it fits: so
 //! messages from one source are matched in the order in which they were sent (FI_ORDER_SAS).
 
-use crate::abi::{CqEntry, code, flag};
+mod peek;
+
+pub use peek::Found;
+
+use crate::abi::{code, flag};
+use crate::done::{Context, Done, Receive, arrived, entry, failed, sent};
+use crate::envelope::{Envelope, FRONT, Want, Wire};
 use crate::room::{Content, Room};
-use idlewave_fabric::netctx::{Piece, PieceHeader, Pieces, device::Rings};
+use crate::sending::{AT_ONCE, Sending};
+use idlewave_fabric::netctx::{Piece, PieceHeader};
 use std::collections::{BTreeMap, VecDeque};
-use std::ffi::c_void;
 
-/// Bytes in front of a message: its tag and its data for the completion queue.
-const FRONT: usize = 16;
-/// Bits of a piece's tag.
-const TAGGED: u32 = 1;
-const WITH_DATA: u32 = 2;
-
-/// The longest message that is sent at once or not at all: with its front it fits into a frame
-/// between nodes.
-pub const LONGEST_INJECT: usize = 1_024;
-/// The shortest piece with which this works.
-pub const SHORTEST_PIECE: usize = FRONT + LONGEST_INJECT;
 /// Unexpected messages up to this many bytes are taken in at once; more stay in the rings, where
 /// their senders wait, until a receive or a peek asks for their source.
 const EAGER_BYTES: usize = 64 << 20;
-/// Pieces of one message, or from one source, that are moved at a time: in between, this rank is
-/// outside of its device, so that its gang can be switched.
-const AT_ONCE: usize = 256;
 /// The most memory reserved for an announced message before its bytes arrive.
 const AHEAD: usize = 1 << 20;
 /// Approximate overhead of an unexpected message beyond its content, bytes.
 const BESIDE: usize = 96;
 /// Where messages begin in a buffer for several: at multiples of this.
 const ALIGNED: usize = 8;
-
-/// What carries pieces of messages.
-pub trait Wire: Pieces {
-    /// Puts a piece as [`Rings::put_behind`] does.
-    fn put_behind(&mut self, to: u32, head: (u32, u64), front: &[u8], rest: &[u8])
-    -> Option<usize>;
-}
-
-impl Wire for Rings {
-    fn put_behind(
-        &mut self,
-        to: u32,
-        head: (u32, u64),
-        front: &[u8],
-        rest: &[u8],
-    ) -> Option<usize> {
-        Rings::put_behind(self, to, head, front, rest)
-    }
-}
-
-/// What a program passes with an operation, to find it again in its completion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Context(pub *mut c_void);
-
-// SAFETY: never followed.
-unsafe impl Send for Context {}
-
-/// What a message carries besides its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Envelope {
-    /// The tag; `None` for messages without.
-    pub tag: Option<u64>,
-    /// Data for the receiver's completion queue.
-    pub data: Option<u64>,
-    /// Bytes.
-    pub length: usize,
-}
-
-impl Envelope {
-    fn head(&self) -> (u32, u64) {
-        let tagged = self.tag.map_or(0, |_| TAGGED);
-        let data = self.data.map_or(0, |_| WITH_DATA);
-        (tagged | data, self.length as u64)
-    }
-
-    fn front(&self) -> [u8; FRONT] {
-        let mut front = [0; FRONT];
-        front[..8].copy_from_slice(&self.tag.unwrap_or(0).to_le_bytes());
-        front[8..].copy_from_slice(&self.data.unwrap_or(0).to_le_bytes());
-        front
-    }
-
-    /// From the first piece of a message; `None` if that is too short.
-    fn read(header: PieceHeader, piece: &dyn Piece) -> Option<Self> {
-        let mut front = Vec::with_capacity(FRONT);
-        piece.append_to(0, FRONT, &mut front);
-        if front.len() < FRONT {
-            return None;
-        }
-        let word = |at: usize| {
-            let bytes = front[at..].first_chunk().copied().unwrap_or_default();
-            u64::from_le_bytes(bytes)
-        };
-        Some(Self {
-            tag: (header.tag & TAGGED != 0).then(|| word(0)),
-            data: (header.tag & WITH_DATA != 0).then(|| word(8)),
-            length: usize::try_from(header.message).ok()?,
-        })
-    }
-
-    fn flags(&self) -> u64 {
-        let kind = self.tag.map_or(flag::MSG, |_| flag::TAGGED);
-        kind | self.data.map_or(0, |_| flag::REMOTE_CQ_DATA)
-    }
-}
-
-/// Which messages a receive wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Want {
-    /// The source; `None` for any.
-    pub from: Option<u32>,
-    /// Tag, and the bits of it that do not matter; `None` for messages without tags.
-    pub tag: Option<(u64, u64)>,
-}
-
-impl Want {
-    fn fits(&self, source: u32, envelope: &Envelope) -> bool {
-        let tag = match (self.tag, envelope.tag) {
-            (Some((tag, ignore)), Some(theirs)) => (tag ^ theirs) & !ignore == 0,
-            (None, None) => true,
-            _ => false,
-        };
-        tag && self.from.is_none_or(|from| from == source)
-    }
-}
-
-/// A receive, or a peek.
-#[derive(Clone, Copy, Debug)]
-pub struct Receive {
-    /// Which messages.
-    pub want: Want,
-    /// Where they go.
-    pub room: Room,
-    /// Names it.
-    pub context: Context,
-    /// Whether its completion is to be reported.
-    pub reports: bool,
-}
-
-/// The completion of an operation.
-#[derive(Clone, Copy, Debug)]
-pub struct Done {
-    /// What is reported of it.
-    pub entry: CqEntry,
-    /// The source of a message; `None` for sends, and if there is no message.
-    pub source: Option<u32>,
-    /// What went wrong, and the bytes that had no room.
-    pub error: Option<(isize, usize)>,
-    /// Whether a success is to be reported.
-    pub reports: bool,
-}
-
-// SAFETY: its addresses are never followed.
-unsafe impl Send for Done {}
-
-impl Done {
-    /// Whether it is that of a send.
-    pub fn is_send(&self) -> bool {
-        self.entry.flags & flag::SEND != 0
-    }
-}
-
-/// A send under way.
-struct Sending {
-    envelope: Envelope,
-    content: Content,
-    sent: usize,
-    begun: bool,
-    context: Context,
-    reports: bool,
-}
 
 /// A posted receive.
 enum Posted {
@@ -228,17 +79,6 @@ struct Early {
     whole: Option<Vec<u8>>,
 }
 
-/// What to do with a message that a peek finds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// Nothing: it stays.
-    Keep,
-    /// No other receive is to match it: one with this context gets it.
-    Claim,
-    /// Drop it.
-    Discard,
-}
-
 /// The messages of one endpoint.
 #[derive(Default)]
 pub struct Matching {
@@ -255,17 +95,6 @@ pub struct Matching {
     peeked: Option<Want>,
     forged: bool,
     done: VecDeque<Done>,
-}
-
-fn entry(context: Context, flags: u64, len: usize) -> CqEntry {
-    CqEntry {
-        context: context.0,
-        flags,
-        len,
-        buf: std::ptr::null_mut(),
-        data: 0,
-        tag: 0,
-    }
 }
 
 impl Matching {
@@ -338,14 +167,7 @@ impl Matching {
         context: Context,
         reports: bool,
     ) {
-        let mut sending = Sending {
-            envelope,
-            content,
-            sent: 0,
-            begun: false,
-            context,
-            reports,
-        };
+        let mut sending = Sending::new(envelope, content, context, reports);
         if !self.sends.contains_key(&to) && sending.push(wire, to) {
             self.done.push_back(sent(&envelope, context, reports, None));
             return;
@@ -499,82 +321,6 @@ impl Matching {
                 reports: true,
             });
         }
-    }
-
-    /// Announces a peek: until then, progress takes in what it may find.
-    pub fn look_for(&mut self, want: Want) {
-        self.peeked = Some(want);
-    }
-
-    /// Looks for an unexpected message, and reports it, or that there is none.
-    pub fn peek(&mut self, want: &Want, context: Context, found: Found) {
-        self.peeked = None;
-        let fits = |early: &Early| want.fits(early.source, &early.envelope);
-        let Some(place) = self.early.iter().position(fits) else {
-            let receive = Receive {
-                want: *want,
-                room: Room::default(),
-                context,
-                reports: true,
-            };
-            self.done.push_back(Done {
-                error: Some((code::ENOMSG, 0)),
-                ..failed(&receive)
-            });
-            return;
-        };
-        let (source, envelope) = (self.early[place].source, self.early[place].envelope);
-        let of = (source, envelope);
-        self.done.push_back(arrived(of, context, flag::PEEK, true));
-        if found != Found::Keep {
-            if let Some(early) = self.early.remove(place) {
-                match found {
-                    Found::Claim => self.claimed.push((context, early)),
-                    _ => self.drop_early(early),
-                }
-            }
-        }
-    }
-
-    fn claimed_by(&mut self, context: Context) -> Option<Early> {
-        let place = self.claimed.iter().position(|(by, _)| *by == context)?;
-        Some(self.claimed.swap_remove(place).1)
-    }
-
-    /// Receives the message that was claimed with this context; false if there is none.
-    pub fn receive_claimed(&mut self, receive: Receive) -> bool {
-        let found = self.claimed_by(receive.context);
-        let there = found.is_some();
-        if let Some(found) = found {
-            self.match_early(found, receive);
-        }
-        there
-    }
-
-    /// Drops the message that was claimed with this context, and reports that; false if there is
-    /// none.
-    pub fn discard_claimed(&mut self, context: Context, reports: bool) -> bool {
-        let Some(early) = self.claimed_by(context) else {
-            return false;
-        };
-        let of = (early.source, early.envelope);
-        self.done.push_back(arrived(of, context, 0, reports));
-        self.drop_early(early);
-        true
-    }
-
-    fn drop_early(&mut self, early: Early) {
-        let bytes = match early.whole {
-            Some(bytes) => bytes.len(),
-            None => match self.incoming[early.source as usize].as_mut() {
-                Some(incoming) => match std::mem::replace(&mut incoming.target, Target::Nowhere) {
-                    Target::Early(bytes) => bytes.len(),
-                    _ => 0,
-                },
-                None => 0,
-            },
-        };
-        self.early_bytes -= bytes + BESIDE;
     }
 
     /// Takes back a posted receive; false if there is none with this context.
@@ -836,74 +582,6 @@ impl Matching {
                 });
             }
         }
-    }
-}
-
-impl Sending {
-    /// Puts what there is room for, [`AT_ONCE`] at most; returns whether that was all.
-    fn push(&mut self, wire: &mut impl Wire, to: u32) -> bool {
-        let (head, front) = (self.envelope.head(), self.envelope.front());
-        let all = self.content.bytes();
-        for _ in 0..AT_ONCE {
-            if self.begun && self.sent == all.len() {
-                return true;
-            }
-            let front: &[u8] = if self.begun { &[] } else { &front };
-            let Some(taken) = wire.put_behind(to, head, front, &all[self.sent..]) else {
-                return false;
-            };
-            self.begun = true;
-            self.sent += taken;
-        }
-        self.sent == all.len()
-    }
-}
-
-fn sent(
-    envelope: &Envelope,
-    context: Context,
-    reports: bool,
-    error: Option<(isize, usize)>,
-) -> Done {
-    let kind = envelope.tag.map_or(flag::MSG, |_| flag::TAGGED);
-    Done {
-        entry: entry(context, flag::SEND | kind, 0),
-        source: None,
-        error,
-        reports,
-    }
-}
-
-fn arrived(
-    (source, envelope): (u32, Envelope),
-    context: Context,
-    more: u64,
-    reports: bool,
-) -> Done {
-    let flags = flag::RECV | envelope.flags() | more;
-    Done {
-        entry: CqEntry {
-            data: envelope.data.unwrap_or(0),
-            tag: envelope.tag.unwrap_or(0),
-            ..entry(context, flags, envelope.length)
-        },
-        source: Some(source),
-        error: None,
-        reports,
-    }
-}
-
-/// A receive that is not to be matched.
-fn failed(receive: &Receive) -> Done {
-    let kind = receive.want.tag.map_or(flag::MSG, |_| flag::TAGGED);
-    Done {
-        entry: CqEntry {
-            tag: receive.want.tag.map_or(0, |(tag, _)| tag),
-            ..entry(receive.context, flag::RECV | kind, 0)
-        },
-        source: None,
-        error: None,
-        reports: true,
     }
 }
 

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::abi::Span;
+use crate::envelope::TAGGED;
+use idlewave_fabric::netctx::Pieces;
 use proptest::prelude::*;
 
 /// Bytes of a piece, and pieces that a ring holds.

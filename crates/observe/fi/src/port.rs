@@ -3,7 +3,8 @@
 //! which only a part has been taken from the rings.
 
 use crate::abi::code;
-use crate::matching::{Matching, SHORTEST_PIECE};
+use crate::envelope::SHORTEST_PIECE;
+use crate::matching::Matching;
 use idlewave_fabric::netctx::device::{Attachment, RankPort};
 use idlewave_sys::terminal::say;
 use std::sync::{Mutex, PoisonError};
