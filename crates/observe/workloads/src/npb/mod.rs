@@ -30,7 +30,7 @@ use std::fmt;
 use std::sync::atomic::AtomicBool;
 
 pub use class::{Class, ParseClassError};
-pub use traffic::{Message, Operation, Traffic};
+pub use traffic::{Operation, Traffic};
 
 /// Which of the benchmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
