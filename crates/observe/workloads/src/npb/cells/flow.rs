@@ -56,21 +56,12 @@ impl Flow {
     /// Bytes of the arrays of a rank at most.
     pub const fn memory(grid: u32, ranks: u32) -> u64 {
         let (side, n) = (ranks.isqrt() as usize, Self::longest(grid, ranks));
-        let faces = 5 * BORDER * n * n * (side - 1);
-        8 * (side * Cell::numbers(n) + faces) as u64
+        8 * (side * Cell::numbers(n) + Self::longest_message(grid, ranks)) as u64
     }
 
-    /// Bytes of messages under way at most, in sweeps with so many numbers per line.
-    pub const fn under_way(grid: u32, ranks: u32, per_line: usize) -> u64 {
-        let (side, n) = (ranks.isqrt() as usize, Self::longest(grid, ranks));
-        if side == 1 {
-            return 0;
-        }
-        let (faces, lines) = (5 * BORDER * (side - 1), per_line);
-        let longest = if faces > lines { faces } else { lines } * n * n;
-        // Six faces are sent and received at once; a sweep sends once or twice per stage.
-        let buffers = if side > 6 { 2 * side } else { 12 };
-        8 * (buffers * longest) as u64
+    /// Numbers in the longest message of faces, at most.
+    pub const fn longest_message(grid: u32, ranks: u32) -> usize {
+        5 * BORDER * Self::longest(grid, ranks).pow(2) * (ranks.isqrt() as usize - 1)
     }
 
     /// Points along a direction in the largest cell.
