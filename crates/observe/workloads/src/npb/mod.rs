@@ -16,6 +16,7 @@ mod ft;
 mod kernel;
 mod lu;
 mod mg;
+mod shares;
 mod sp;
 #[cfg(test)]
 mod tests;

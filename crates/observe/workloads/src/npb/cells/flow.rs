@@ -1,11 +1,12 @@
 //! The flow on one rank.
 
 use super::cell::{BORDER, Cell};
-use super::partition::{Partition, share};
+use super::partition::Partition;
 use super::rhs::Terms;
 use crate::WorkloadError;
 use crate::npb::cfd::{exact_solution, initial_solution};
 use crate::npb::kernel::Check;
+use crate::npb::shares::share;
 use crate::stopwatch::Stopwatch;
 use idlewave_fabric::{Fabric, Reduction, Tag};
 
@@ -66,7 +67,7 @@ impl Flow {
 
     /// Points along a direction in the largest cell.
     pub const fn longest(grid: u32, ranks: u32) -> usize {
-        share(grid as usize - 2, ranks.isqrt() as usize, 0).end
+        share(grid - 2, ranks.isqrt(), 0).end as usize
     }
 
     /// Points of the cells of a rank with their borders, at most.
