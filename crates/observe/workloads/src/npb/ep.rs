@@ -179,7 +179,9 @@ mod tests {
 
     #[test]
     fn as_many_pairs_are_in_each_annulus_as_published() {
-        let published = [6_140_517, 5_865_300, 1_100_361, 68_546, 1_648, 17, 0, 0, 0, 0];
+        let published = [
+            6_140_517, 5_865_300, 1_100_361, 68_546, 1_648, 17, 0, 0, 0, 0,
+        ];
         assert_eq!(published.iter().sum::<u32>(), 13_176_389);
         let found = on_ranks(3, |fabric| {
             let mut watch = Stopwatch::start(fabric);

@@ -224,7 +224,10 @@ mod tests {
                 bt.iterate(&mut watch, 1)?;
                 Ok::<_, WorkloadError>((bt.held() as u64, watch.longest_buffer()))
             });
-            let held: Vec<_> = held.into_iter().map(|h| h.expect("no rank fails")).collect();
+            let held: Vec<_> = held
+                .into_iter()
+                .map(|h| h.expect("no rank fails"))
+                .collect();
             let longest = held.iter().map(|&(_, longest)| longest).max();
             let message = 8 * Sweeps::<LANES, KEPT>::longest_message(grid, ranks, reach);
             assert_eq!(longest, Some(message), "{ranks}");

@@ -4,7 +4,7 @@ use super::cell::{BORDER, Cell};
 use super::partition::Partition;
 use super::rhs::Terms;
 use crate::WorkloadError;
-use crate::npb::cfd::{exact_solution, initial_solution};
+use crate::npb::cfd::{State, exact_solution, initial_solution, norm_checks};
 use crate::npb::kernel::Check;
 use crate::npb::shares::share;
 use crate::stopwatch::Stopwatch;
@@ -194,25 +194,12 @@ impl Flow {
         }
         watch.allreduce(sums.as_flattened_mut(), Reduction::Sum)?;
         let points = f64::from(self.grid - 2).powi(3);
-        let mut checks = Vec::with_capacity(10);
-        for (kind, (name, unit)) in [("residual", self.dt), ("error", 1.0)]
-            .into_iter()
-            .enumerate()
-        {
-            for m in 0..5 {
-                checks.push(Check {
-                    name: format!("norm {} of the {name}", m + 1),
-                    found: (sums[kind][m] / points).sqrt() / unit,
-                    published: published[kind][m],
-                    tolerance: TOLERANCE,
-                });
-            }
-        }
-        Ok(checks)
+        let norms = |kind: usize, unit: f64| sums[kind].map(|sum| (sum / points).sqrt() / unit);
+        let residual = norm_checks("residual", norms(0, self.dt), published[0]);
+        let error = norm_checks("error", norms(1, 1.0), published[1]);
+        Ok(residual.chain(error).collect())
     }
 }
 
-const TOLERANCE: f64 = 1e-8;
-
 /// Norms of the residual and of the error of each component.
-pub type Published = [[f64; 5]; 2];
+pub type Published = [State; 2];
