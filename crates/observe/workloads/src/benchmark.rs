@@ -27,7 +27,12 @@ pub enum Benchmark {
 }
 
 impl Benchmark {
-    /// Most memory a rank needs, excluding the MPI library.
+    /// Most memory a rank needs for its data. Beyond it, the MPI library needs some, and the
+    /// [`Stopwatch`](crate::Stopwatch): 8 bytes per iteration, of at most [`MOST_ITERATIONS`], and
+    /// up to 8 MiB for [`MOST_STRETCHES`].
+    ///
+    /// [`MOST_ITERATIONS`]: crate::MOST_ITERATIONS
+    /// [`MOST_STRETCHES`]: crate::MOST_STRETCHES
     pub fn memory_per_rank(&self, ranks: u32) -> Bytes {
         match self {
             Self::Is(class) => is::memory_per_rank(*class, ranks),

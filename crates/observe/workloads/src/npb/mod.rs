@@ -142,7 +142,8 @@ pub struct Npb {
 }
 
 impl Npb {
-    /// Most memory a rank needs, excluding the MPI library.
+    /// Most memory a rank needs for its data; see
+    /// [`Benchmark::memory_per_rank`](crate::Benchmark::memory_per_rank) for what is not in it.
     pub fn memory_per_rank(self, ranks: u32) -> Bytes {
         with_kernel!(self.program, K => K::memory_per_rank(self.class, ranks.max(1)))
     }
