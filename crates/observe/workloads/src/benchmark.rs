@@ -91,12 +91,13 @@ impl Benchmark {
 
     /// Runs it on all ranks of the fabric. All ranks must call it, with no operation in flight. It
     /// can run repeatedly, and on worlds of fewer ranks ([`Fabric::with_first`]). `progress` gets
-    /// the share done, 0 to 1. If `halt` is set on rank 0, all ranks end after the same iteration
-    /// and verify what they have done.
+    /// the share done, 0 to 1. If `halt` is set on rank 0, all ranks end after the same iteration:
+    /// [`Is`](Self::Is) and [`Halo`](Self::Halo) verify what they have done, [`Npb`](Self::Npb)
+    /// nothing, since values are published only for its end ([`Verified::verified`]).
     ///
     /// # Errors
-    /// There are more ranks than it has work for or the result is wrong (the same on all ranks), or
-    /// another rank failed.
+    /// It cannot run on this number of ranks ([`refusal`](Self::refusal)) or the result is wrong
+    /// (the same on all ranks), or another rank failed.
     pub fn run<F: Fabric>(
         &self,
         fabric: &mut F,
