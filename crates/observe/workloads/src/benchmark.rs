@@ -27,7 +27,12 @@ pub enum Benchmark {
 }
 
 impl Benchmark {
-    /// Most memory a rank needs, excluding the MPI library.
+    /// Most memory a rank needs for its data. Beyond it, the MPI library needs some, and the
+    /// [`Stopwatch`](crate::Stopwatch): 8 bytes per iteration, of at most [`MOST_ITERATIONS`], and
+    /// up to 8 MiB for [`MOST_STRETCHES`].
+    ///
+    /// [`MOST_ITERATIONS`]: crate::MOST_ITERATIONS
+    /// [`MOST_STRETCHES`]: crate::MOST_STRETCHES
     pub fn memory_per_rank(&self, ranks: u32) -> Bytes {
         match self {
             Self::Is(class) => is::memory_per_rank(*class, ranks),
@@ -86,12 +91,13 @@ impl Benchmark {
 
     /// Runs it on all ranks of the fabric. All ranks must call it, with no operation in flight. It
     /// can run repeatedly, and on worlds of fewer ranks ([`Fabric::with_first`]). `progress` gets
-    /// the share done, 0 to 1. If `halt` is set on rank 0, all ranks end after the same iteration
-    /// and verify what they have done.
+    /// the share done, 0 to 1. If `halt` is set on rank 0, all ranks end after the same iteration:
+    /// [`Is`](Self::Is) and [`Halo`](Self::Halo) verify what they have done, [`Npb`](Self::Npb)
+    /// nothing, since values are published only for its end ([`Verified::verified`]).
     ///
     /// # Errors
-    /// There are more ranks than it has work for or the result is wrong (the same on all ranks), or
-    /// another rank failed.
+    /// It cannot run on this number of ranks ([`refusal`](Self::refusal)) or the result is wrong
+    /// (the same on all ranks), or another rank failed.
     pub fn run<F: Fabric>(
         &self,
         fabric: &mut F,

@@ -171,10 +171,6 @@ fn npb_phases(operations: &[npb::Operation], work: u64) -> Vec<Part> {
     let each = work / count.max(1) as u64;
     let part = |operation: &npb::Operation| match operation {
         npb::Operation::Compute => Part::Compute(each),
-        npb::Operation::Messages(messages) => {
-            let message = |m: &npb::Message| (m.from.get(), m.to.get(), m.bytes.get());
-            Part::Between(messages.iter().map(message).collect())
-        }
         npb::Operation::Allreduce { bytes } => Part::Collective(Kind::Allreduce, bytes.get()),
         npb::Operation::Alltoall { bytes_per_pair } => {
             Part::Collective(Kind::Alltoall, bytes_per_pair.get())
@@ -299,17 +295,5 @@ mod tests {
             steps: 64,
         };
         assert_eq!(ep, Some(expected));
-    }
-
-    #[test]
-    fn messages_of_a_benchmark_are_all_under_way_at_once() {
-        let message = |from, to, bytes| npb::Message {
-            from: Rank::new(from),
-            to: Rank::new(to),
-            bytes: idlewave_units::Bytes::new(bytes),
-        };
-        let messages = npb::Operation::Messages(vec![message(0, 1, 8), message(1, 0, 16)]);
-        let between = Part::Between(vec![(0, 1, 8), (1, 0, 16)]);
-        assert_eq!(npb_phases(&[messages], 5), [between]);
     }
 }

@@ -7,6 +7,8 @@
 //! dU/dt = R(U) - R(exact) until U is near the exact solution. Fluxes are those of the compressible
 //! Navier-Stokes equations.
 
+use super::kernel::Check;
+
 /// Density, momentum along x, y and z, and energy.
 pub type State = [f64; 5];
 
@@ -15,15 +17,34 @@ pub const C1: f64 = 1.4;
 /// C1 - 1: the pressure is C2 times the inner energy.
 pub const C2: f64 = 0.4;
 /// Viscosity.
-pub const C3: f64 = 0.1;
+const C3: f64 = 0.1;
 /// Scale of the viscosity.
-pub const C4: f64 = 1.0;
+const C4: f64 = 1.0;
 /// Scale of the heat flux.
-pub const C5: f64 = 1.4;
+const C5: f64 = 1.4;
+/// Of the terms of second order in the velocities.
+pub const VISCOSITY: f64 = C3 * C4;
+/// Conduction of heat per viscosity.
+pub const CONDUCTION: f64 = C1 * C5;
 /// Coefficients of the second-order dissipation along x, y and z, the same for all unknowns.
 pub const DIFFUSION: [f64; 3] = [0.75, 0.75, 1.0];
 /// Coefficient of the fourth-order dissipation: a quarter of the largest [`DIFFUSION`].
 pub const DISSIPATION: f64 = 1.0 / 4.0;
+
+/// The largest relative difference from published values that the specification allows.
+pub const TOLERANCE: f64 = 1e-8;
+
+/// The norms of each unknown's residual, or error, beside the published ones.
+pub fn norm_checks(what: &str, found: State, published: State) -> impl Iterator<Item = Check> {
+    (1..)
+        .zip(found.into_iter().zip(published))
+        .map(move |(number, (found, published))| Check {
+            name: format!("norm {number} of the {what}"),
+            found,
+            published,
+            tolerance: TOLERANCE,
+        })
+}
 
 /// Coefficients of the exact solution: for each unknown those of 1, then x, y, z, then their
 /// squares, cubes and fourth powers.

@@ -26,7 +26,7 @@ const SUMS: [[f64; 2]; Class::ALL.len()] = [
     [-2_863.319_731_645_753, -6_320.053_679_109_499],
     [-4_295.875_165_629_892, -15_807.325_736_784_31],
     [40_338.155_424_414_98, -26_606.691_928_092_35],
-    [47_643.679_275_953_74, -80_840.729_880_437_31],
+    [47_643.679_279_953_74, -80_840.729_880_437_31],
     [198_248.120_094_659_3, -102_059.663_636_176_9],
 ];
 
@@ -96,7 +96,7 @@ impl Ep {
 }
 
 impl Kernel for Ep {
-    const OPERATION: &'static str = "random pairs";
+    const OPERATION: &'static str = "random numbers";
 
     fn allowed(_: Class) -> Allowed {
         Allowed::Any(1 << 16)
@@ -111,7 +111,7 @@ impl Kernel for Ep {
     }
 
     fn operations(class: Class) -> u64 {
-        class.pairs()
+        2 * class.pairs()
     }
 
     fn traffic(_: Class, _: u32) -> Option<Traffic> {
@@ -169,5 +169,37 @@ impl Kernel for Ep {
             tolerance: TOLERANCE,
         };
         Ok(vec![check(0, "first"), check(1, "second")])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::on_ranks;
+
+    #[test]
+    fn as_many_pairs_are_in_each_annulus_as_published() {
+        let published = [
+            6_140_517, 5_865_300, 1_100_361, 68_546, 1_648, 17, 0, 0, 0, 0,
+        ];
+        assert_eq!(published.iter().sum::<u32>(), 13_176_389);
+        let found = on_ranks(3, |fabric| {
+            let mut watch = Stopwatch::start(fabric);
+            let mut ep = Ep::new(Class::S, &mut watch)?;
+            for iteration in 1..=ITERATIONS {
+                ep.iterate(&mut watch, iteration)?;
+            }
+            ep.end(&mut watch)?;
+            Ok::<_, WorkloadError>(ep.annuli)
+        });
+        for annuli in found {
+            assert_eq!(annuli.expect("no rank fails"), published.map(f64::from));
+        }
+    }
+
+    #[test]
+    fn operations_are_counted_as_published() {
+        // Random numbers, two per pair.
+        assert_eq!(Ep::operations(Class::A), 1 << 29);
     }
 }

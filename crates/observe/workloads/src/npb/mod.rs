@@ -16,6 +16,7 @@ mod ft;
 mod kernel;
 mod lu;
 mod mg;
+mod shares;
 mod sp;
 #[cfg(test)]
 mod tests;
@@ -30,7 +31,7 @@ use std::fmt;
 use std::sync::atomic::AtomicBool;
 
 pub use class::{Class, ParseClassError};
-pub use traffic::{Message, Operation, Traffic};
+pub use traffic::{Operation, Traffic};
 
 /// Which of the benchmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -141,7 +142,8 @@ pub struct Npb {
 }
 
 impl Npb {
-    /// Most memory a rank needs, excluding the MPI library.
+    /// Most memory a rank needs for its data; see
+    /// [`Benchmark::memory_per_rank`](crate::Benchmark::memory_per_rank) for what is not in it.
     pub fn memory_per_rank(self, ranks: u32) -> Bytes {
         with_kernel!(self.program, K => K::memory_per_rank(self.class, ranks.max(1)))
     }

@@ -1,6 +1,6 @@
 //! What a benchmark communicates, in what order, without running it: input for simulations.
 
-use idlewave_units::{Bytes, Rank};
+use idlewave_units::Bytes;
 
 /// The operations of the timed part, the same on all ranks.
 ///
@@ -20,8 +20,6 @@ pub struct Traffic {
 pub enum Operation {
     /// Each rank computes.
     Compute,
-    /// Messages between pairs of ranks, all at once.
-    Messages(Vec<Message>),
     /// All ranks combine values.
     Allreduce {
         /// Bytes of the values of one rank.
@@ -40,20 +38,8 @@ impl Operation {
         let ranks = u64::from(ranks);
         Bytes::new(match self {
             Self::Compute => 0,
-            Self::Messages(messages) => messages.iter().map(|message| message.bytes.get()).sum(),
             Self::Allreduce { bytes } => ranks * bytes.get(),
             Self::Alltoall { bytes_per_pair } => ranks * ranks * bytes_per_pair.get(),
         })
     }
-}
-
-/// A message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// The rank that sends it.
-    pub from: Rank,
-    /// The rank that receives it.
-    pub to: Rank,
-    /// Its length.
-    pub bytes: Bytes,
 }

@@ -17,6 +17,7 @@ impl<F: Fabric> Stopwatch<'_, F> {
     pub fn send(&mut self, to: Rank, tag: Tag, values: &[f64]) -> Result<(), WorkloadError> {
         let mut bytes = self.buffers.spare.pop().unwrap_or_default();
         bytes.clear();
+        bytes.reserve_exact(size_of_val(values));
         bytes.extend_from_slice(bytemuck::cast_slice(values));
         let sending = self.start_send(to, tag, bytes)?;
         self.buffers.sending.push(sending);
@@ -33,7 +34,8 @@ impl<F: Fabric> Stopwatch<'_, F> {
         tag: Tag,
         length: usize,
     ) -> Result<Incoming<F::Receiving>, WorkloadError> {
-        let buffer = self.buffers.spare.pop().unwrap_or_default();
+        let mut buffer = self.buffers.spare.pop().unwrap_or_default();
+        buffer.reserve_exact((8 * length).saturating_sub(buffer.len()));
         let receiving = self.start_receive(from, tag, 8 * length, buffer)?;
         Ok(Incoming(receiving, length))
     }
@@ -72,6 +74,13 @@ impl<F: Fabric> Stopwatch<'_, F> {
     ) -> Result<(), WorkloadError> {
         let incoming = self.post(from, tag, values.len())?;
         self.take(incoming, values)
+    }
+
+    /// Bytes that the longest free buffer has room for.
+    #[cfg(test)]
+    pub fn longest_buffer(&self) -> usize {
+        let room = self.buffers.spare.iter().map(Vec::capacity);
+        room.max().unwrap_or(0)
     }
 
     /// Waits for all sends of numbers.

@@ -4,10 +4,8 @@
 //! Components are in the order density, momentum along the line, momentum along the other two
 //! directions, energy: then the blocks are the same for all directions.
 
-use crate::npb::cells::{
-    Batch, CONDUCTION, Cell, Flow, Lanes, Points, RHO, Scheme, VELOCITY, VISCOSITY,
-};
-use crate::npb::cfd::{C1, C2, DIFFUSION};
+use crate::npb::cells::{Batch, Cell, Flow, Lanes, Points, RHO, Scheme, VELOCITY};
+use crate::npb::cfd::{C1, C2, CONDUCTION, DIFFUSION, VISCOSITY};
 
 /// Lines that are solved at once: a register of the vector unit every x86-64 has.
 pub const LANES: usize = 2;

@@ -159,15 +159,11 @@ impl Kernel for Bt {
     }
 
     fn memory_per_rank(class: Class, ranks: u32) -> Bytes {
-        let grid = class.bt_grid();
-        let (reach, per_line) = (
-            BlockTridiagonal::REACH,
-            BlockTridiagonal::REACH * (5 + KEPT),
-        );
+        let (grid, reach) = (class.bt_grid(), BlockTridiagonal::REACH);
         Bytes::new(
             Flow::memory(grid, ranks)
-                + Flow::under_way(grid, ranks, per_line)
-                + Sweeps::<LANES, KEPT>::memory(grid, ranks, reach),
+                + Sweeps::<LANES, KEPT>::memory(grid, ranks, reach)
+                + Sweeps::<LANES, KEPT>::under_way(grid, ranks, reach),
         )
     }
 
@@ -219,16 +215,23 @@ mod tests {
     fn the_stated_memory_is_what_the_arrays_take() {
         for ranks in [1, 4, 9, 16, 25] {
             let grid = Class::S.bt_grid();
-            let messages = Flow::under_way(grid, ranks, BlockTridiagonal::REACH * (5 + KEPT));
+            let reach = BlockTridiagonal::REACH;
+            let messages = Sweeps::<LANES, KEPT>::under_way(grid, ranks, reach);
             let stated = Bt::memory_per_rank(Class::S, ranks).get() - messages;
             let held = on_ranks(ranks, |fabric| {
                 let mut watch = Stopwatch::start(fabric);
                 let mut bt = Bt::new(Class::S, &mut watch)?;
                 bt.iterate(&mut watch, 1)?;
-                Ok::<_, WorkloadError>(bt.held() as u64)
+                Ok::<_, WorkloadError>((bt.held() as u64, watch.longest_buffer()))
             });
-            for held in held {
-                let held = held.expect("no rank fails");
+            let held: Vec<_> = held
+                .into_iter()
+                .map(|h| h.expect("no rank fails"))
+                .collect();
+            let longest = held.iter().map(|&(_, longest)| longest).max();
+            let message = 8 * Sweeps::<LANES, KEPT>::longest_message(grid, ranks, reach);
+            assert_eq!(longest, Some(message), "{ranks}");
+            for (held, _) in held {
                 assert!(held <= stated, "{ranks}: {held} of {stated}");
                 // All cells are equal.
                 if (grid - 2) % ranks.isqrt() == 0 {

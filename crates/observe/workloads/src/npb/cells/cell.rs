@@ -1,7 +1,7 @@
 //! The arrays of one cell.
 
-use super::partition::share;
 use crate::npb::cfd::{State, exact_solution};
+use crate::npb::shares::share;
 use std::ops::Range;
 
 /// Points of the border on each side.
@@ -103,7 +103,7 @@ impl Cell {
     /// The cell at a place of a grid of `grid` points along each direction that is cut into `side`
     /// cells along each.
     pub fn new(place: [usize; 3], side: usize, grid: usize) -> Self {
-        let shares = place.map(|at| share(grid - 2, side, at));
+        let shares = place.map(|at| share(grid as u32 - 2, side as u32, at as u32));
         let n = shares.clone().map(|share| share.len());
         let [x, y, z] = n.map(|n| n + 2 * BORDER);
         let steps = [1, x, x * y];
@@ -114,7 +114,7 @@ impl Cell {
             n,
             steps,
             first: BORDER * steps.iter().sum::<usize>(),
-            origin: shares.map(|share| share.start + 1),
+            origin: shares.map(|share| share.start as usize + 1),
             intervals: (grid - 1) as f64,
             u: Components::new(points),
             derived: Components::new(points),

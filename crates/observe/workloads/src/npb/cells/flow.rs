@@ -1,11 +1,12 @@
 //! The flow on one rank.
 
 use super::cell::{BORDER, Cell};
-use super::partition::{Partition, share};
+use super::partition::Partition;
 use super::rhs::Terms;
 use crate::WorkloadError;
-use crate::npb::cfd::{exact_solution, initial_solution};
+use crate::npb::cfd::{State, exact_solution, initial_solution, norm_checks};
 use crate::npb::kernel::Check;
+use crate::npb::shares::share;
 use crate::stopwatch::Stopwatch;
 use idlewave_fabric::{Fabric, Reduction, Tag};
 
@@ -56,26 +57,17 @@ impl Flow {
     /// Bytes of the arrays of a rank at most.
     pub const fn memory(grid: u32, ranks: u32) -> u64 {
         let (side, n) = (ranks.isqrt() as usize, Self::longest(grid, ranks));
-        let faces = 5 * BORDER * n * n * (side - 1);
-        8 * (side * Cell::numbers(n) + faces) as u64
+        8 * (side * Cell::numbers(n) + Self::longest_message(grid, ranks)) as u64
     }
 
-    /// Bytes of messages under way at most, in sweeps with so many numbers per line.
-    pub const fn under_way(grid: u32, ranks: u32, per_line: usize) -> u64 {
-        let (side, n) = (ranks.isqrt() as usize, Self::longest(grid, ranks));
-        if side == 1 {
-            return 0;
-        }
-        let (faces, lines) = (5 * BORDER * (side - 1), per_line);
-        let longest = if faces > lines { faces } else { lines } * n * n;
-        // Six faces are sent and received at once; a sweep sends once or twice per stage.
-        let buffers = if side > 6 { 2 * side } else { 12 };
-        8 * (buffers * longest) as u64
+    /// Numbers in the longest message of faces, at most.
+    pub const fn longest_message(grid: u32, ranks: u32) -> usize {
+        5 * BORDER * Self::longest(grid, ranks).pow(2) * (ranks.isqrt() as usize - 1)
     }
 
     /// Points along a direction in the largest cell.
     pub const fn longest(grid: u32, ranks: u32) -> usize {
-        share(grid as usize - 2, ranks.isqrt() as usize, 0).end
+        share(grid - 2, ranks.isqrt(), 0).end as usize
     }
 
     /// Points of the cells of a rank with their borders, at most.
@@ -202,25 +194,12 @@ impl Flow {
         }
         watch.allreduce(sums.as_flattened_mut(), Reduction::Sum)?;
         let points = f64::from(self.grid - 2).powi(3);
-        let mut checks = Vec::with_capacity(10);
-        for (kind, (name, unit)) in [("residual", self.dt), ("error", 1.0)]
-            .into_iter()
-            .enumerate()
-        {
-            for m in 0..5 {
-                checks.push(Check {
-                    name: format!("norm {} of the {name}", m + 1),
-                    found: (sums[kind][m] / points).sqrt() / unit,
-                    published: published[kind][m],
-                    tolerance: TOLERANCE,
-                });
-            }
-        }
-        Ok(checks)
+        let norms = |kind: usize, unit: f64| sums[kind].map(|sum| (sum / points).sqrt() / unit);
+        let residual = norm_checks("residual", norms(0, self.dt), published[0]);
+        let error = norm_checks("error", norms(1, 1.0), published[1]);
+        Ok(residual.chain(error).collect())
     }
 }
 
-const TOLERANCE: f64 = 1e-8;
-
 /// Norms of the residual and of the error of each component.
-pub type Published = [[f64; 5]; 2];
+pub type Published = [State; 2];

@@ -4,8 +4,6 @@
 //! Only the points inside the grid are unknown. They are cut into cells; each cell has a border of
 //! two points, which holds faces of its neighbours or the boundary of the grid.
 
-use super::cfd::{C1, C3, C4, C5};
-
 mod cell;
 mod flow;
 mod lanes;
@@ -19,11 +17,6 @@ pub use cell::{Cell, PRESSURE, RHO, VELOCITY};
 pub use flow::{Flow, Published, most_ranks};
 pub use lanes::Lanes;
 pub use sweep::{Batch, Points, Scheme, Sweeps};
-
-/// Of the terms of second order in the velocities.
-pub const VISCOSITY: f64 = C3 * C4;
-/// Conduction of heat per viscosity.
-pub const CONDUCTION: f64 = C1 * C5;
 
 /// Names of the sweeps as regions.
 pub const SWEEPS: [&str; 3] = ["x sweep", "y sweep", "z sweep"];

@@ -5,7 +5,6 @@
 //! its cells in one direction belong to the same rank.
 
 use idlewave_units::Rank;
-use std::ops::Range;
 
 /// One rank's place in the square of ranks.
 #[derive(Clone, Copy, Debug)]
@@ -55,11 +54,4 @@ impl Partition {
         };
         [at(column, row), at(back * column, back * row)]
     }
-}
-
-/// The points at this place when `points` are divided into `side` shares, the first ones one larger.
-pub const fn share(points: usize, side: usize, place: usize) -> Range<usize> {
-    let (each, more) = (points / side, points % side);
-    let first = each * place + if place < more { place } else { more };
-    first..first + each + (place < more) as usize
 }

@@ -4,8 +4,7 @@
 //! any. It works on runs of points, one component after the other, so that the compiler vectorises it.
 
 use super::cell::{Cell, Components, HEAT, PRESSURE, VELOCITY};
-use super::{CONDUCTION, VISCOSITY};
-use crate::npb::cfd::{C2, DIFFUSION, DISSIPATION};
+use crate::npb::cfd::{C2, CONDUCTION, DIFFUSION, DISSIPATION, VISCOSITY};
 use std::ops::Range;
 
 /// Points that are worked on at once: their right-hand side stays in the first-level cache.

@@ -172,15 +172,20 @@ impl<const L: usize, const K: usize> Sweeps<L, K> {
         }
     }
 
-    /// Points of a line, points that are kept of a cell, and numbers in a message.
+    /// Points of a line, points that are kept of a cell, and numbers in the longest message.
     const fn room(n: usize, side: usize, reach: usize) -> [usize; 3] {
         let batches = (n * n).div_ceil(L);
         let message = if side == 1 {
             0
         } else {
-            batches * reach * (5 + K) * L
+            Self::forwards(batches, reach)
         };
         [n + 2 * reach, batches * n, message]
+    }
+
+    /// Numbers that elimination passes on from so many batches.
+    const fn forwards(batches: usize, reach: usize) -> usize {
+        batches * reach * (5 + K) * L
     }
 
     /// Bytes of the arrays at most.
@@ -188,6 +193,22 @@ impl<const L: usize, const K: usize> Sweeps<L, K> {
         let side = ranks.isqrt() as usize;
         let [points, kept, message] = Self::room(Flow::longest(grid, ranks), side, reach);
         8 * (points * (5 + K) * L + (side - 1) * kept * K * L + 2 * message) as u64
+    }
+
+    /// Numbers in the longest message of a rank, faces included, at most.
+    pub const fn longest_message(grid: u32, ranks: u32, reach: usize) -> usize {
+        let side = ranks.isqrt() as usize;
+        let [_, _, sweep] = Self::room(Flow::longest(grid, ranks), side, reach);
+        let faces = Flow::longest_message(grid, ranks);
+        if faces > sweep { faces } else { sweep }
+    }
+
+    /// Bytes of messages under way at most, faces included.
+    pub const fn under_way(grid: u32, ranks: u32, reach: usize) -> u64 {
+        let side = ranks.isqrt() as usize;
+        // Six faces are sent and received at once; a sweep sends once or twice per stage.
+        let buffers = if side > 6 { 2 * side } else { 12 };
+        8 * (buffers * Self::longest_message(grid, ranks, reach)) as u64
     }
 
     /// Bytes of the arrays.
@@ -226,7 +247,7 @@ impl<const L: usize, const K: usize> Sweeps<L, K> {
             let n = cell.n[direction];
             let (own, after) = (reach..reach + n, reach + n..n + 2 * reach);
             if stage > 0 {
-                let length = Batch::<L>::count(cell, direction) * reach * (5 + K) * L;
+                let length = Self::forwards(Batch::<L>::count(cell, direction), reach);
                 self.incoming.resize(length, 0.0);
                 watch.receive(before, forwards, &mut self.incoming)?;
             }

@@ -2,7 +2,7 @@
 
 use super::cell::{BORDER, Cell};
 use super::flow::Flow;
-use super::partition::{Partition, share};
+use super::partition::Partition;
 use super::rhs::Terms;
 use crate::npb::cfd::{exact_solution, initial_solution};
 use crate::stopwatch::Stopwatch;
@@ -33,20 +33,6 @@ fn ranks_share_all_cells_and_each_has_one_in_every_slice() {
             all.extend(places);
         }
         assert_eq!(all.len() as u32, side.pow(3));
-    }
-}
-
-#[test]
-fn shares_follow_each_other_and_differ_by_one_at_most() {
-    for (points, side) in [(10, 1), (10, 3), (34, 4), (62, 9)] {
-        let mut end = 0;
-        for place in 0..side {
-            let share = share(points, side, place);
-            assert_eq!(share.start, end);
-            assert!((points / side..=points.div_ceil(side)).contains(&share.len()));
-            end = share.end;
-        }
-        assert_eq!(end, points);
     }
 }
 

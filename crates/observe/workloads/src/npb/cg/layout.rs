@@ -5,6 +5,7 @@
 //! product with the matrix gives one addend of its rows' elements; the ranks of one grid row add
 //! theirs up and pass the sums to where they are columns (`exchange`).
 
+use crate::npb::shares::share;
 use idlewave_units::Rank;
 use std::ops::Range;
 
@@ -25,17 +26,9 @@ pub struct Layout {
     pub columns: Range<u32>,
 }
 
-/// The block `index` of `order` elements in `blocks` blocks; the first ones are larger by one
-/// element if need be.
-fn block(order: u32, blocks: u32, index: u32) -> Range<u32> {
-    let (size, larger) = (order / blocks, order % blocks);
-    let start = |index: u32| index * size + index.min(larger);
-    start(index)..start(index + 1)
-}
-
-/// The share `index` of a range in one or two shares.
-fn share(whole: &Range<u32>, shares: u32, index: u32) -> Range<u32> {
-    let part = block(whole.end - whole.start, shares, index);
+/// The part `index` of a range that is divided into one or two.
+fn part(whole: &Range<u32>, parts: u32, index: u32) -> Range<u32> {
+    let part = share(whole.end - whole.start, parts, index);
     whole.start + part.start..whole.start + part.end
 }
 
@@ -51,9 +44,9 @@ impl Layout {
             halves,
             row,
             column,
-            rows: block(order, grid_rows, row),
-            columns: share(
-                &block(order, grid_rows, column / halves),
+            rows: share(order, grid_rows, row),
+            columns: part(
+                &share(order, grid_rows, column / halves),
                 halves,
                 column % halves,
             ),
@@ -79,7 +72,7 @@ impl Layout {
     }
 
     fn half(&self, index: u32) -> Range<usize> {
-        let half = block(self.rows.end - self.rows.start, self.halves, index);
+        let half = share(self.rows.end - self.rows.start, self.halves, index);
         half.start as usize..half.end as usize
     }
 

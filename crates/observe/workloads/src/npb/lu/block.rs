@@ -5,10 +5,7 @@
 //! are 0 and the others depend on few numbers, so blocks are applied and solved without being
 //! written down; the diagonal one is triangular.
 
-use crate::npb::cfd::{C1, C2, C3, C4, C5, DIFFUSION, State};
-
-/// The part of the heat flux that the kinetic energy does not drive.
-const HEAT: f64 = C1 * C5;
+use crate::npb::cfd::{C1, C2, CONDUCTION, DIFFUSION, State, VISCOSITY};
 
 /// What the blocks of a point depend on.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,14 +41,14 @@ impl Blocks {
     /// For a time step, the distance of grid points and the factor of relaxation.
     pub fn new(dt: f64, spacing: f64, relaxation: f64) -> Self {
         let second = dt / (spacing * spacing);
-        let viscosity = second * C3 * C4;
+        let viscosity = second * VISCOSITY;
         let identity = 1.0 + 2.0 * second * DIFFUSION.iter().sum::<f64>();
         Self {
             identity,
             per_identity: 1.0 / identity,
             // Along its own dimension a momentum counts 4/3, along the two others 1.
             momentum: 2.0 * viscosity * (3.0 + 1.0 / 3.0),
-            energy: 2.0 * viscosity * 3.0 * HEAT,
+            energy: 2.0 * viscosity * 3.0 * CONDUCTION,
             convection: relaxation * dt / (2.0 * spacing),
             viscosity: relaxation * viscosity,
             diffusion: DIFFUSION.map(|d| relaxation * second * d),
@@ -119,7 +116,7 @@ impl Blocks {
         let nu = self.viscosity * volume;
         let viscous = [nu * change[0], nu * change[1], nu * change[2]];
         let work = u * viscous[0] + v * viscous[1] + w * viscous[2];
-        let heat = (1.0 - HEAT) * work + HEAT * nu * (s[4] - energy * s[0]);
+        let heat = (1.0 - CONDUCTION) * work + CONDUCTION * nu * (s[4] - energy * s[0]);
         let convection = if UP {
             self.convection
         } else {

@@ -22,7 +22,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-use super::cfd::{State, exact_solution, initial_solution};
+use super::cfd::{State, TOLERANCE, exact_solution, initial_solution, norm_checks};
 use super::class::Class;
 use super::kernel::{Allowed, Check, Kernel};
 use crate::WorkloadError;
@@ -36,7 +36,6 @@ use sweep::Sweeps;
 
 /// Factor of over-relaxation.
 const RELAXATION: f64 = 1.2;
-const TOLERANCE: f64 = 1e-8;
 
 /// The points of one rank.
 #[derive(Debug)]
@@ -180,22 +179,14 @@ impl Kernel for Lu {
         let published = self.class.published();
         let errors = norms::errors(&self.u, &self.share, watch)?;
         let surface = norms::surface_integral(&self.u, &self.share, watch)?;
-        let check = |name: String, found: f64, published: f64| Check {
-            name,
-            found,
-            published,
+        let residual = norm_checks("residual", self.norms, published.residual);
+        let error = norm_checks("error", errors, published.error);
+        let surface = Check {
+            name: "the surface integral".to_owned(),
+            found: surface,
+            published: published.surface,
             tolerance: TOLERANCE,
         };
-        let norms = |what: &str, found: State, published: State| -> Vec<Check> {
-            let number = |m: usize| format!("norm {} of the {what}", m + 1);
-            (0..5)
-                .map(|m| check(number(m), found[m], published[m]))
-                .collect()
-        };
-        let mut checks = norms("residual", self.norms, published.residual);
-        checks.extend(norms("error", errors, published.error));
-        let name = "the surface integral".to_owned();
-        checks.push(check(name, surface, published.surface));
-        Ok(checks)
+        Ok(residual.chain(error).chain([surface]).collect())
     }
 }

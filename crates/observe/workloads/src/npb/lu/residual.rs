@@ -2,7 +2,7 @@
 
 use super::field::{Field, HALO};
 use super::share::Share;
-use crate::npb::cfd::{C1, C2, C3, C4, C5, DIFFUSION, DISSIPATION, State};
+use crate::npb::cfd::{C2, CONDUCTION, DIFFUSION, DISSIPATION, State, VISCOSITY};
 use std::array::from_fn;
 
 /// What the fluxes of a point depend on, besides its state.
@@ -24,7 +24,7 @@ impl Primitive {
         Self {
             velocity,
             pressure: C2 * (u[4] - u[0] * kinetic),
-            heat: (1.0 - C1 * C5) * kinetic + C1 * C5 * volume * u[4],
+            heat: (1.0 - CONDUCTION) * kinetic + CONDUCTION * volume * u[4],
         }
     }
 
@@ -84,7 +84,7 @@ impl Residual {
         let (points, _) = Field::layout([x, y, 1]);
         Self {
             convection: 0.5 * inverse,
-            viscosity: inverse * inverse * C3 * C4,
+            viscosity: inverse * inverse * VISCOSITY,
             weights: from_fn(|d| weights(share, d)),
             planes: from_fn(|_| vec![Primitive::default(); points]),
         }

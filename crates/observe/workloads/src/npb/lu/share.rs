@@ -1,6 +1,7 @@
 //! Which points belong to which rank: the grid is divided along x and y, and every rank has all of
 //! z.
 
+use crate::npb::shares;
 use idlewave_units::Rank;
 use std::ops::Range;
 
@@ -38,7 +39,6 @@ impl Share {
     pub fn new(grid: usize, ranks: u32, rank: Rank) -> Self {
         let sides = Self::sides(ranks);
         let place = [rank.get() % sides[0], rank.get() / sides[0]];
-        let first = |d: usize, place: u32| grid * place as usize / sides[d] as usize;
         let mut share = Self {
             grid,
             size: [grid; 3],
@@ -46,8 +46,9 @@ impl Share {
             neighbours: [[None; 2]; 2],
         };
         for d in DIVIDED {
-            share.origin[d] = first(d, place[d]);
-            share.size[d] = first(d, place[d] + 1) - share.origin[d];
+            let own = shares::share(grid as u32, sides[d], place[d]);
+            share.origin[d] = own.start as usize;
+            share.size[d] = own.len();
             let step = [1, sides[0]][d];
             let below = (place[d] > 0).then(|| Rank::new(rank.get() - step));
             let above = (place[d] + 1 < sides[d]).then(|| Rank::new(rank.get() + step));

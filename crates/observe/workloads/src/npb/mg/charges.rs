@@ -24,6 +24,11 @@ struct Candidate {
 /// The best candidates, best first.
 type Best = [Candidate; CHARGES];
 
+/// Bytes that are gathered from this many ranks.
+pub const fn bytes(ranks: u32) -> usize {
+    ranks as usize * size_of::<[Best; 2]>()
+}
+
 fn worst() -> Best {
     let number = f64::NEG_INFINITY;
     [Candidate { number, cell: 0 }; CHARGES]

@@ -193,7 +193,8 @@ impl Kernel for Mg {
         let lines = 2 * (finest.cells[0] + 2);
         // One being packed and one being unpacked; two messages each way.
         let planes = (2 + 4) * plane(finest.cells, ranks);
-        Bytes::new(8 * (fields + lines + planes) as u64)
+        let arrays = 8 * (fields + lines + planes);
+        Bytes::new((arrays + charges::bytes(ranks)) as u64)
     }
 
     fn iterations(class: Class) -> u32 {

@@ -255,8 +255,8 @@ fn the_stated_memory_is_what_the_arrays_take() {
         let stated = Mg::memory_per_rank(Class::S, ranks).get() as usize;
         let held = (0..ranks).map(|rank| {
             let mg = Mg::empty(Class::S, rank, ranks);
-            // And two messages each way.
-            mg.held() + 4 * 8 * plane(mg.levels[4].cells, ranks)
+            // And two messages each way, and 20 charges of 16 bytes from every rank.
+            mg.held() + 4 * 8 * plane(mg.levels[4].cells, ranks) + 320 * ranks as usize
         });
         assert_eq!(held.max(), Some(stated), "{ranks}");
     }

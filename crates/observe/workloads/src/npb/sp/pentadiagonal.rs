@@ -2,10 +2,8 @@
 //! and one each for those that move with the speed of sound relative to it.
 
 use super::variables::{from_x, from_y};
-use crate::npb::cells::{
-    Batch, CONDUCTION, Cell, Flow, Lanes, Points, RHO, Scheme, VELOCITY, VISCOSITY,
-};
-use crate::npb::cfd::{DIFFUSION, DISSIPATION};
+use crate::npb::cells::{Batch, Cell, Flow, Lanes, Points, RHO, Scheme, VELOCITY};
+use crate::npb::cfd::{CONDUCTION, DIFFUSION, DISSIPATION, VISCOSITY};
 
 /// Lines that are solved at once: two registers of the vector unit every x86-64 has, since a line is
 /// a chain of operations that wait for each other.
