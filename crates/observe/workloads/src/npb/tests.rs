@@ -139,14 +139,3 @@ fn numbers_of_ranks_that_do_not_fit_are_refused_with_those_that_do() {
         }
     }
 }
-#[test]
-fn zz_probe() {
-    for program in Program::ALL {
-        let of = |class| Npb { program, class };
-        let w: Vec<f64> = Class::ALL.map(|c| of(c).operations() as f64).to_vec();
-        let r: Vec<f64> = w.windows(2).map(|w| w[1] / w[0]).collect();
-        let d = of(Class::D);
-        let mem: Vec<(u32, f64)> = [1u32, 2, 4, 16, 64, 256, 1024, 4096].into_iter().filter(|&n| d.allowed().refusal(n).is_none()).map(|n| (n, n as f64 * d.memory_per_rank(n).get() as f64 / 1073741824.0)).collect();
-        eprintln!("{program:?} {r:.2?} {mem:.2?}");
-    }
-}
