@@ -42,7 +42,7 @@ pub struct Struck<'a> {
     /// nanoseconds.
     pub excess: &'a [f64],
     /// What struck each rank.
-    pub strikes: &'a [Strikes],
+    pub strikes: &'a [&'a Strikes],
     /// Undisturbed computation.
     pub work: Nanos,
 }
@@ -208,6 +208,7 @@ mod tests {
                 now = end;
             }
         }
+        let strikes: Vec<&Strikes> = strikes.iter().collect();
         let run = Struck {
             series: &series,
             chain: &chain,
@@ -287,7 +288,7 @@ mod tests {
             series: &series,
             chain: &chain,
             excess: &[0.0, 0.0],
-            strikes: &[Vec::new()],
+            strikes: &[&Vec::new()],
             work: Nanos::from_nanos(9),
         };
         assert_eq!(by_rate(&run), None);

@@ -409,7 +409,7 @@ fn lockstep_runs(
             .collect();
         let own_watches: Vec<Watch> = mine.iter().map(|&i| watches[i]).collect();
         let own_extras: Vec<&[Extra]> = mine.iter().map(|&i| extras[i].as_slice()).collect();
-        let own_strikes: Vec<Strikes> = mine.iter().map(|&i| strikes[i].clone()).collect();
+        let own_strikes: Vec<&Strikes> = mine.iter().map(|&i| &strikes[i]).collect();
         let mut charger = Charger {
             kernels,
             catalog,

@@ -79,7 +79,7 @@ pub struct LockstepPhase<'a> {
     /// Of every watch, in order.
     pub extras: &'a [&'a [Extra]],
     /// Start and length of every strike of a source that counts as noise of the machine, by rank.
-    pub strikes: &'a [Strikes],
+    pub strikes: &'a [&'a Strikes],
     /// Bound of the error between the clocks of two ranks: smaller lateness may be an artefact.
     pub clock_error: Nanos,
 }

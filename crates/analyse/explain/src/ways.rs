@@ -76,13 +76,17 @@ pub fn way_sentence(first: &Way, other: &Way) -> Option<String> {
     })
 }
 
-/// How much longer a step is than in the first way, with its interval.
+/// How much longer a step is than in the first way, with its interval if there are enough rounds
+/// for one.
 pub fn way_change(way: &Way) -> String {
     way.longer.as_ref().map_or_else(
         || "-".to_owned(),
         |e| {
             let [value, low, high] = [e.value, e.low, e.high].map(change);
-            format!("{value} ({low} .. {high})")
+            match WayVerdict::of(e) {
+                WayVerdict::NotKnown => value,
+                _ => format!("{value} ({low} .. {high})"),
+            }
         },
     )
 }
@@ -139,6 +143,11 @@ mod tests {
         let found = ways(&TWO, &rounds).expect("rounds");
         let longer = found.ways[1].longer.as_ref().expect("the second");
         assert_eq!(WayVerdict::of(longer), WayVerdict::NoDifference);
+        assert!(way_change(&found.ways[1]).ends_with("(-1.00 % .. +1.00 %)"));
+        let five = ways(&TWO, &rounds[..5]).expect("rounds");
+        let shown = way_change(&five.ways[1]);
+        assert!(shown.ends_with(" %"), "{shown}");
+        assert_eq!(way_change(&five.ways[0]), "-");
     }
 
     #[test]

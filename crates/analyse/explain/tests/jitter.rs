@@ -230,6 +230,12 @@ fn computations_of_a_benchmark_are_charged_stretch_by_stretch_without_their_call
         add(RegionKind::Communication, begin_ns + 100, begin_ns + 100);
         add(RegionKind::Compute, begin_ns + 100, end_ns);
     }
+    // As no recorder writes it.
+    let last = regions.rows().last().unwrap();
+    regions.push(Region {
+        iteration: u64::MAX,
+        ..last
+    });
     let findings = explained(manifest(benchmark()), Some(&regions), None);
     assert_eq!(findings.jitter.len(), 1);
     assert_eq!(findings.jitter[0].name, "computation (cg:S)");

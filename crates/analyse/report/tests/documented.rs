@@ -424,8 +424,8 @@ fn benchmark() -> BenchmarkSheet {
             iterations: Some(IterationTimes {
                 count: 10,
                 median: Nanos::ZERO,
-                low: Nanos::ZERO,
-                high: Nanos::ZERO,
+                tenth: Nanos::ZERO,
+                ninetieth: Nanos::ZERO,
                 computation: Nanos::ZERO,
                 slowest: 3,
             }),

@@ -88,6 +88,21 @@ fn ways_that_took_turns_are_compared_instead_of_listing_every_turn() {
         "a link to the section"
     );
 
+    // Too few rounds for an interval: neither a range nor a line.
+    let lines = section.matches("stroke=\"var(--accent)\"").count();
+    for way in findings.ways.iter_mut().flat_map(|found| &mut found.ways) {
+        if let Some(longer) = &mut way.longer {
+            longer.n = 5;
+        }
+    }
+    let text = said(&findings);
+    assert!(text.contains("-2.00 %") && !text.contains(" .. "), "{text}");
+    let page = render_html(&run, &findings).unwrap();
+    let section = &page[page.find("<section id=\"ways\"").unwrap()..];
+    let section = &section[..section.find("</section>").unwrap()];
+    assert_eq!((section.matches("<circle").count(), lines), (2, 2));
+    assert!(!section.contains("stroke=\"var(--accent)\"") && !section.contains(" .. "));
+
     findings.ways = Some(Ways {
         rounds: 12,
         ways: vec![

@@ -2,7 +2,7 @@
 //! and how long its iterations were.
 
 use crate::bundle::Bundle;
-use crate::error::is_agreed;
+use crate::first::on_first;
 use crate::iterations::{Iterations, times};
 use crate::keeping::Keeping;
 use crate::options::MOST_STEPS;
@@ -16,7 +16,7 @@ use idlewave_run::{
 };
 use idlewave_session::{Progress, SessionError, Stop};
 use idlewave_units::{Bytes, Nanos, NodeId, Rank, counted};
-use idlewave_workloads::{Benchmark, Verified, WorkloadError};
+use idlewave_workloads::{Benchmark, Verified};
 use serde::Serialize;
 use std::path::Path;
 
@@ -39,7 +39,7 @@ pub enum Ended {
         /// What it reported.
         sheet: Box<BenchmarkSheet>,
     },
-    /// It cannot run here.
+    /// It has no result: it cannot run here, or was interrupted before its first iteration.
     Refused {
         /// Why, and with what it could.
         reason: String,
@@ -165,39 +165,10 @@ pub(crate) fn run<F: Fabric>(
     stop: &Stop,
     progress: &dyn Progress,
 ) -> Result<Option<BenchmarkRun>, MeasureError> {
-    progress.part(&format!(
-        "{benchmark} on {number}",
-        number = counted(number, "rank")
-    ));
-    let done = fabric.with_first(number, |fabric| {
-        let done = benchmark.run(fabric, &stop.flag, &mut |share| progress.at(share));
-        if let Err(error) = &done {
-            // Errors that all ranks agree on end the job cleanly.
-            if !is_agreed(error) {
-                progress.note(&error.to_string());
-                fabric.fail();
-            }
-        }
-        done
+    let name = benchmark.to_string();
+    let done = on_first(fabric, (&name, number), progress, |fabric| {
+        Ok(benchmark.run(fabric, &stop.flag, &mut |share| progress.at(share))?)
     })?;
-    let done = match done.transpose() {
-        Ok(done) => {
-            // Those that took no part learn of a wrong result too.
-            if !gather::agree(fabric, true)? {
-                return Err(MeasureError::Benchmark(WorkloadError::NotVerified {
-                    benchmark: benchmark.to_string(),
-                    what: "its result is wrong".to_owned(),
-                }));
-            }
-            done
-        }
-        Err(error) => {
-            if is_agreed(&error) {
-                gather::agree(fabric, false)?;
-            }
-            return Err(error.into());
-        }
-    };
     keeping.compare(fabric)?;
     let most = (MOST_STEPS / u64::from(number)) as usize;
     let own = done
@@ -281,6 +252,7 @@ pub fn measure<F: Fabric>(
         return Ok(None);
     };
     let kept = options.output.is_some();
+    progress.part(&on_ranks(benchmark, number));
     let done = run(
         fabric,
         (benchmark, number),
@@ -307,6 +279,37 @@ pub fn measure<F: Fabric>(
         .into()),
         done => Ok(done.map(|run| run.sheet)),
     }
+}
+
+/// A benchmark and its number of ranks, as progress names them.
+fn on_ranks(benchmark: &Benchmark, number: u32) -> String {
+    format!("{benchmark} on {}", counted(number, "rank"))
+}
+
+/// How one of several benchmarks ended, which is kept too; `None` on ranks without its result.
+fn ended(
+    done: Result<Option<BenchmarkRun>, MeasureError>,
+    keeping: &mut Keeping,
+) -> Result<Option<Ended>, MeasureError> {
+    let ended = match done {
+        Ok(None) => return Ok(None),
+        Ok(Some(run)) if run.sheet.iterations == 0 => Ended::Refused {
+            reason: "interrupted before its first iteration".to_owned(),
+        },
+        Ok(Some(run)) => {
+            keeping.add(|bundle| add(bundle, &run));
+            Ended::Done {
+                sheet: Box::new(run.sheet),
+            }
+        }
+        Err(MeasureError::Benchmark(error)) => {
+            let reason = error.to_string();
+            keeping.note(&reason);
+            Ended::Wrong { reason }
+        }
+        Err(error) => return Err(error),
+    };
+    Ok(Some(ended))
 }
 
 /// Measures several benchmarks, one after the other; the rows are on rank 0.
@@ -343,18 +346,11 @@ pub fn measure_all<F: Fabric>(
         let ended = match (refused, benchmark) {
             (None, Ok(benchmark)) => {
                 let target = (benchmark, number);
-                match run(fabric, target, ranks, kept, &mut keeping, stop, progress) {
-                    Ok(Some(done)) => {
-                        keeping.add(|bundle| add(bundle, &done));
-                        Ended::Done {
-                            sheet: Box::new(done.sheet),
-                        }
-                    }
-                    Ok(None) => continue,
-                    Err(MeasureError::Benchmark(error)) => Ended::Wrong {
-                        reason: error.to_string(),
-                    },
-                    Err(error) => return Err(error),
+                progress.part(&on_ranks(benchmark, number));
+                let done = run(fabric, target, ranks, kept, &mut keeping, stop, progress);
+                match ended(done, &mut keeping)? {
+                    Some(ended) => ended,
+                    None => continue,
                 }
             }
             (reason, _) => Ended::Refused {
@@ -425,8 +421,12 @@ fn too_much(each: Bytes, ranks: u64, node: &str, left: u64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FabricChoice;
+    use idlewave_clock::Counter;
+    use idlewave_fabric::{Waiting, world};
+    use idlewave_run::{Incomplete, RunReader};
     use idlewave_workloads::is::Class;
-    use idlewave_workloads::{Parts, Record};
+    use idlewave_workloads::{Parts, Record, WorkloadError};
 
     fn done(total: u64) -> Verified {
         let parts = Parts {
@@ -467,6 +467,76 @@ mod tests {
         assert_eq!(found.rate, 327.68);
         assert_eq!(found.checksum.as_deref(), Some("00000000000000ff"));
         assert_eq!((found.iterations, found.all_iterations), (10, 10));
+    }
+
+    fn all_of_is() -> MeasureOptions {
+        let mut options = MeasureOptions::new(What::Benchmarks(vec!["is:S".parse()]));
+        options.ranks = vec![1];
+        options.fabric = Some(FabricChoice::Threads);
+        options.trace = false;
+        options
+    }
+
+    #[test]
+    fn a_wrong_result_among_several_is_kept_as_the_reason_why_the_run_is_incomplete() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("run");
+        let mut options = all_of_is();
+        options.output = Some(path.clone());
+        let mut fabric = world(1, Waiting::Yield).remove(0);
+        let allowed = idlewave_sys::affinity::allowed().expect("CPUs");
+        let cpu = allowed.iter().next().expect("a CPU");
+        let ranks = Ranks::gather(&mut fabric, cpu, "threads").expect("one rank");
+        let mut calibration = Calibration::begin(Counter::choose(Path::new("/")));
+        let begun = Keeping::begin(&mut fabric, &options, &ranks, &calibration);
+        let mut keeping = begun.expect("a bundle").expect("rank 0");
+        let wrong = WorkloadError::NotVerified {
+            benchmark: "is:S".to_owned(),
+            what: "a key is out of place".to_owned(),
+        };
+        let reason = "verify is:S: a key is out of place".to_owned();
+        assert_eq!(
+            ended(Err(MeasureError::Benchmark(wrong)), &mut keeping).expect("a row"),
+            Some(Ended::Wrong {
+                reason: reason.clone()
+            })
+        );
+        let stop = Stop::default();
+        keeping
+            .finish(&mut fabric, &options, &ranks, &mut calibration, &stop)
+            .expect("a bundle");
+        let run = RunReader::open(&path).expect("a bundle");
+        let incomplete = run.manifest().incomplete.as_ref();
+        assert_eq!(incomplete, Some(&Incomplete::Error(reason)));
+    }
+
+    /// Interrupts the measurement when a benchmark begins.
+    struct AtTheStart(Stop);
+
+    impl Progress for AtTheStart {
+        fn part(&self, what: &str) {
+            if what.starts_with("is:S on 1 rank") {
+                self.0
+                    .flag
+                    .store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        fn at(&self, _: f64) {}
+        fn note(&self, _: &str) {}
+    }
+
+    #[test]
+    fn a_benchmark_that_was_halted_before_its_first_iteration_has_no_rate() {
+        let stop = Stop::default();
+        let progress = AtTheStart(stop.clone());
+        let found = crate::measure(&all_of_is(), &stop, &progress);
+        let found = found.expect("rows").expect("rank 0");
+        let crate::Results::Benchmarks { rows } = found.results else {
+            panic!("{found:?}");
+        };
+        let reason = "interrupted before its first iteration".to_owned();
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].ended, Ended::Refused { reason });
     }
 
     #[test]

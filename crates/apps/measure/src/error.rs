@@ -93,7 +93,7 @@ impl From<WorkloadError> for MeasureError {
 }
 
 /// Whether all ranks of the benchmark get the same error.
-pub(crate) fn is_agreed(error: &WorkloadError) -> bool {
+fn is_agreed(error: &WorkloadError) -> bool {
     matches!(
         error,
         WorkloadError::NotVerified { .. }

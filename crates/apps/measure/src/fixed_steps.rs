@@ -101,8 +101,9 @@ pub struct FixedSteps {
     pub ranks: Vec<RankSteps>,
     /// The fabric, as text.
     pub carrier: String,
-    /// The sum of all allreduce results: it depends only on steps, values and ranks. 0 for a benchmark.
-    pub sum: f64,
+    /// The sum of all allreduce results: it depends only on steps, values and ranks. `None` for a
+    /// benchmark, which verifies its own result.
+    pub sum: Option<f64>,
 }
 
 impl FixedSteps {
@@ -166,14 +167,18 @@ impl OfEveryRank for Steps<'_> {
         let cpu = thread_time().get();
         own.begin = monotonic_ns();
         let sum = match &options.work {
-            FixedWork::Steps { .. } => self.steps(fabric, &mut own)?,
+            &FixedWork::Steps {
+                steps,
+                work,
+                values,
+            } => Some(self.steps(fabric, (steps, work, values), &mut own)?),
             FixedWork::Benchmark(benchmark) => {
                 let done = benchmark.run(fabric, &self.stop.flag, &mut |_| ())?;
                 if !done.verified || done.iterations < benchmark.iterations() {
                     return Err(interrupted());
                 }
                 own.end = monotonic_ns();
-                0.0
+                None
             }
         };
         own.cpu = thread_time().get().saturating_sub(cpu);
@@ -191,16 +196,14 @@ impl OfEveryRank for Steps<'_> {
 }
 
 impl Steps<'_> {
-    /// All steps of a rank; returns the sum of the results.
-    fn steps<F: Fabric>(&self, fabric: &mut F, own: &mut RankSteps) -> Result<f64, MeasureError> {
-        let FixedWork::Steps {
-            steps,
-            work,
-            values,
-        } = self.options.work
-        else {
-            return Ok(0.0);
-        };
+    /// All steps of a rank, with so much work and so many values in each; returns the sum of the
+    /// results.
+    fn steps<F: Fabric>(
+        &self,
+        fabric: &mut F,
+        (steps, work, values): (u64, u64, usize),
+        own: &mut RankSteps,
+    ) -> Result<f64, MeasureError> {
         let mut computation = Fibonacci::default();
         let (mut sum, mut values) = (0.0, vec![0.0; values]);
         let mut last = own.begin;
@@ -269,7 +272,7 @@ mod tests {
         assert_eq!(found.ranks.len(), 3);
         // Each of two values is 3 * step + (0 + 1 + 2).
         let wanted: f64 = (0..200).map(|step| f64::from(2 * (3 * step + 3))).sum();
-        assert_eq!(found.sum, wanted);
+        assert_eq!(found.sum, Some(wanted));
         assert!(
             found
                 .ranks
@@ -299,7 +302,7 @@ mod tests {
         options.work = FixedWork::Benchmark("is:S".parse().unwrap());
         let found = fixed_steps(&options, &Stop::default(), &Quiet);
         let found = found.unwrap().unwrap();
-        assert_eq!((found.ranks.len(), found.sum), (3, 0.0));
+        assert_eq!((found.ranks.len(), found.sum), (3, None));
         assert!(found.ranks.iter().all(|r| r.begin < r.end && r.cpu > 0));
     }
 

@@ -1,7 +1,7 @@
 //! Small agreements between ranks, and gathering data on rank 0 in pieces of bounded size.
 
-use idlewave_fabric::{Fabric, FabricError, Tag};
-use idlewave_units::Rank;
+use idlewave_fabric::{Fabric, FabricError, Nodes, Tag};
+use idlewave_units::{NodeId, Rank};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -105,6 +105,15 @@ fn take_all<F: Fabric>(fabric: &mut F, from: Rank, length: usize) -> Result<Vec<
         words.extend(whole.map(|b| u64::from_ne_bytes(std::array::from_fn(|i| b[i]))));
     }
     Ok(words)
+}
+
+/// Of the values of all ranks, that of the leader of each node; nothing of no values.
+pub fn by_node<T>(nodes: &Nodes, mut all: Vec<Option<T>>) -> Vec<Option<T>> {
+    let count = if all.is_empty() { 0 } else { nodes.count() };
+    let leaders = (0..count).map(|node| nodes.leader(NodeId::new(node)));
+    leaders
+        .map(|leader| all.get_mut(leader?.index())?.take())
+        .collect()
 }
 
 /// The value of each rank, on rank 0 in rank order; empty elsewhere.

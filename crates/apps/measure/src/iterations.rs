@@ -3,6 +3,7 @@
 use idlewave_run::IterationTimes;
 use idlewave_run::tables::{Region, RegionKind};
 use idlewave_session::align::Correction;
+use idlewave_stats::quantiles;
 use idlewave_units::{Nanos, Rank};
 use idlewave_workloads::Record;
 
@@ -176,21 +177,19 @@ fn slowest(all: &[Iterations]) -> Vec<u64> {
 
 /// The times of all ranks, in order.
 pub fn times(all: &[Iterations]) -> Vec<Option<IterationTimes>> {
-    let median = |mut values: Vec<u64>| {
-        values.sort_unstable();
-        let at = |tenths: usize| values[(values.len() - 1) * tenths / 10];
-        [1, 5, 9].map(|tenths| Nanos::from_nanos(at(tenths)))
-    };
+    let whole = |value: f64| Nanos::from_nanos(value.round() as u64);
     let of = |(iterations, slowest): (&Iterations, u64)| {
         (iterations.count() > 0).then(|| {
-            let [low, middle, high] = median(iterations.times().collect());
-            let [_, computation, _] = median(iterations.computations().collect());
+            let mut times: Vec<u64> = iterations.times().collect();
+            times.sort_unstable();
+            let at = |share| whole(quantiles::quantile_of_sorted(&times, share).value);
+            let computations: Vec<u64> = iterations.computations().collect();
             IterationTimes {
                 count: iterations.count() as u64,
-                median: middle,
-                low,
-                high,
-                computation,
+                median: at(0.5),
+                tenth: at(0.1),
+                ninetieth: at(0.9),
+                computation: whole(quantiles::median(&computations).value),
                 slowest,
             }
         })
@@ -281,7 +280,8 @@ mod tests {
         let first = two[0].clone().expect("iterations");
         let ns = Nanos::from_nanos;
         assert_eq!((first.median, first.computation), (ns(20), ns(15)));
-        assert_eq!((first.low, first.high), (ns(10), ns(20)));
+        // Between 10, 20 and 30: a fifth and nine fifths of the way.
+        assert_eq!((first.tenth, first.ninetieth), (ns(12), ns(28)));
         // Equal in the second iteration: the lower rank.
         let slowest: Vec<u64> = two.iter().flatten().map(|t| t.slowest).collect();
         assert_eq!(slowest, [2, 1]);

@@ -9,6 +9,7 @@ use crate::{MeasureError, MeasureOptions, gather};
 use idlewave_clock::Calibration;
 use idlewave_fabric::Fabric;
 use idlewave_session::Stop;
+use idlewave_units::CpuSet;
 
 /// Held by every rank during a measurement.
 pub struct Keeping {
@@ -28,10 +29,21 @@ impl Keeping {
         ranks: &Ranks,
         calibration: &Calibration,
     ) -> Result<Option<Self>, MeasureError> {
+        Self::begin_beside(fabric, options, ranks, calibration, &CpuSet::default())
+    }
+
+    /// [`begin`](Self::begin), with these CPUs in the kernel trace besides those of the ranks.
+    pub fn begin_beside<F: Fabric>(
+        fabric: &mut F,
+        options: &MeasureOptions,
+        ranks: &Ranks,
+        calibration: &Calibration,
+        beside: &CpuSet,
+    ) -> Result<Option<Self>, MeasureError> {
         let clocks = Clocks::begin(fabric, &ranks.nodes)?;
         let (watch, sheets) = NodeWatch::begin(fabric, options, ranks, calibration)?;
         let bundle = match fabric.rank().get() {
-            0 => Bundle::begin(options, ranks, sheets, &Default::default()),
+            0 => Bundle::begin(options, ranks, sheets, beside),
             _ => Ok(None),
         };
         if !gather::agree(fabric, bundle.is_ok())? {
@@ -53,6 +65,11 @@ impl Keeping {
     /// The clocks, as last compared.
     pub fn clocks(&self) -> &Clocks {
         &self.clocks
+    }
+
+    /// Whether everything could be written so far. Known on rank 0; true on the others.
+    pub fn is_well(&self) -> bool {
+        self.failure.is_none()
     }
 
     /// Adds to the bundle, if there is one and nothing has failed.

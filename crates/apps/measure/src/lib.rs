@@ -13,6 +13,7 @@ mod bundle;
 mod calibrate;
 mod clocks;
 mod error;
+mod first;
 mod fixed_steps;
 pub mod gather;
 mod iterations;

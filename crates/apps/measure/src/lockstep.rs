@@ -1,8 +1,8 @@
 //! Lockstep runs with one or several rank counts.
 
-use crate::bundle::Bundle;
 use crate::clocks::Clocks;
-use crate::node_watch::NodeWatch;
+use crate::first::on_first;
+use crate::keeping::Keeping;
 use crate::rank_run::{RankPlan, RankRecord, run};
 use crate::ranks::Ranks;
 use crate::{MeasureError, MeasureOptions, Scaling, What, gather};
@@ -227,43 +227,30 @@ pub fn measure<F: Fabric>(
     let numbers = options.numbers(fabric.size())?;
     progress.part("measuring the speed of the CPUs");
     let steps = work_steps(fabric, &calibration, options.work)?;
-    let mut clocks = Clocks::begin(fabric, &ranks.nodes)?;
-    let (watch, sheets) = NodeWatch::begin(fabric, options, ranks, &calibration)?;
-    // Only rank 0 can fail here; the others end cleanly with it.
-    let bundle = match leads {
-        true => Bundle::begin(options, ranks, sheets, &Default::default()),
-        false => Ok(None),
+    let Some(mut keeping) = Keeping::begin(fabric, options, ranks, &calibration)? else {
+        return Ok(None);
     };
-    if !gather::agree(fabric, bundle.is_ok())? {
-        return bundle.map(|_| None);
-    }
-    let mut bundle = bundle?;
     let mut series: Vec<SeriesFindings> = Vec::new();
     let number_of_ways = request.variants.len();
     let mut rounds: Vec<Vec<Option<SeriesFindings>>> = Vec::new();
-    let mut failure: Option<MeasureError> = None;
     for turn in turns(number_of_ways, &numbers, options.duration) {
         let number = turn.ranks;
-        let go_on = failure.is_none() && (series.is_empty() || !stop.is_requested());
+        let go_on = keeping.is_well() && (series.is_empty() || !stop.is_requested());
         if !gather::agree(fabric, go_on)? {
             break;
         }
         let plan = plan(options, request.pattern(number, turn.way), steps, &turn);
         progress.part(&turn_name(&request, &turn));
-        let own = fabric.with_first(number, |fabric| {
-            let done = run(fabric, &plan, &mut calibration, &stop.flag);
-            if let Err(error) = &done {
-                progress.note(&error.to_string());
-                fabric.fail();
-            }
-            done
+        let target = (request.coupling.name(), number);
+        let own = on_first(fabric, target, progress, |fabric| {
+            run(fabric, &plan, &mut calibration, &stop.flag)
         })?;
-        let own = own.transpose()?.unwrap_or_default();
-        clocks.compare(fabric)?;
-        let Some(records) = gathered(fabric, &own, number, ranks, &clocks)? else {
+        let own = own.unwrap_or_default();
+        keeping.compare(fabric)?;
+        let Some(records) = gathered(fabric, &own, number, ranks, keeping.clocks())? else {
             continue;
         };
-        let error = clocks.error_of(&ranks.nodes, number);
+        let error = keeping.clocks().error_of(&ranks.nodes, number);
         let pattern = &plan.pattern;
         let times: Vec<_> = records.iter().map(RankRecord::times).collect();
         if let Some(mut found) = findings(&times, pattern.coupling, &pattern.sides, error) {
@@ -276,38 +263,29 @@ pub fn measure<F: Fabric>(
             rounds[turn.round][turn.way] = Some(found.clone());
             series.push(found);
         }
-        if let Some(bundle) = &mut bundle {
-            bundle.align(&clocks);
-            let place = (number_of_ways > 1).then(|| turn.place(None));
-            failure = bundle.add(&plan, &records, place).err();
-        }
+        let place = (number_of_ways > 1).then(|| turn.place(None));
+        keeping.add(|bundle| bundle.add(&plan, &records, place));
     }
-    let ends = NodeWatch::finish(fabric, watch, options, ranks, &calibration)?;
-    if let Some(bundle) = bundle {
-        let closed = bundle.close(ends, &mut clocks, stop.signal(), failure.as_ref());
-        failure = failure.or(closed.err());
+    keeping.finish(fabric, options, ranks, &mut calibration, stop)?;
+    if !leads {
+        return Ok(None);
     }
-    match failure {
-        Some(error) => Err(error),
-        None if !leads => Ok(None),
-        None if series.is_empty() => Err(SessionError::Interrupted {
-            kept: "nothing was measured".to_owned(),
-        }
-        .into()),
-        None => Ok(Some(LockstepOutcome {
-            coupling: request.coupling,
-            ways: (number_of_ways > 1)
-                .then(|| {
-                    let of: Vec<_> = request.variants.iter().map(|&v| (v, None)).collect();
-                    ways(&of, &rounds)
-                })
-                .flatten(),
-            variants: request.variants,
-            bytes: request.bytes as u64,
-            work: options.work,
-            scaling: options.scaling,
-            series,
-            several_nodes,
-        })),
+    if series.is_empty() {
+        let kept = "nothing was measured".to_owned();
+        return Err(SessionError::Interrupted { kept }.into());
     }
+    let of: Vec<_> = request.variants.iter().map(|&v| (v, None)).collect();
+    Ok(Some(LockstepOutcome {
+        coupling: request.coupling,
+        ways: match number_of_ways {
+            1 => None,
+            _ => ways(&of, &rounds),
+        },
+        variants: request.variants,
+        bytes: request.bytes as u64,
+        work: options.work,
+        scaling: options.scaling,
+        series,
+        several_nodes,
+    }))
 }

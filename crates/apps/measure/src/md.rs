@@ -2,8 +2,7 @@
 //! much the times of the forces vary.
 
 use crate::bundle::Bundle;
-use crate::clocks::Clocks;
-use crate::node_watch::NodeWatch;
+use crate::keeping::Keeping;
 use crate::options::MOST_STEPS;
 use crate::ranks::Ranks;
 use crate::{MeasureError, MeasureOptions, What, gather};
@@ -97,12 +96,43 @@ impl Record {
     }
 }
 
-/// The most steps to run: as many as requested, or as can fit into the time.
-pub(crate) fn most_steps(
-    steps: Option<u64>,
+/// Molecular dynamics with a box of `cells` lattice cells along each edge on each of `number` ranks,
+/// for this time if the number of steps is not given; `None` if `what` is something else.
+///
+/// # Errors
+/// More steps than the ranks can keep.
+pub(crate) fn plan<'a>(
+    what: &What,
+    (cells, number): (u32, u32),
     duration: Nanos,
-    ranks: u32,
-) -> Result<u64, MeasureError> {
+    calibration: &Calibration,
+    stop: &'a Stop,
+) -> Result<Option<Plan<'a>>, MeasureError> {
+    let &What::MolecularDynamics {
+        steps,
+        energy_every,
+        seed,
+        ..
+    } = what
+    else {
+        return Ok(None);
+    };
+    let counts = duration.as_secs_f64() * calibration.counts_per_second();
+    Ok(Some(Plan {
+        cells,
+        steps: most_steps(steps, duration, number)?,
+        duration: match steps {
+            Some(_) => u64::MAX,
+            None => counts as u64,
+        },
+        energy_every,
+        seed,
+        halt: &stop.flag,
+    }))
+}
+
+/// The most steps to run: as many as requested, or as can fit into the time.
+fn most_steps(steps: Option<u64>, duration: Nanos, ranks: u32) -> Result<u64, MeasureError> {
     let room = MOST_STEPS / u64::from(ranks.max(1));
     match steps {
         Some(steps) if steps > room => Err(MeasureError::option(
@@ -149,10 +179,7 @@ pub fn measure<F: Fabric>(
     progress: &dyn Progress,
 ) -> Result<Option<MdOutcome>, MeasureError> {
     let What::MolecularDynamics {
-        particles,
-        steps,
-        energy_every,
-        seed,
+        particles, seed, ..
     } = options.what
     else {
         return Ok(None);
@@ -168,60 +195,38 @@ pub fn measure<F: Fabric>(
             format!("start {number} with the launcher"),
         ));
     }
-    let most = most_steps(steps, options.duration, size)?;
-    let leads = fabric.rank().get() == 0;
-    let mut clocks = Clocks::begin(fabric, &ranks.nodes)?;
-    let (watch, sheets) = NodeWatch::begin(fabric, options, ranks, &calibration)?;
-    let bundle = match leads {
-        true => Bundle::begin(options, ranks, sheets, &Default::default()),
-        false => Ok(None),
+    let cells = cells_for(particles);
+    let (what, target) = (&options.what, (cells, size));
+    let Some(plan) = plan(what, target, options.duration, &calibration, stop)? else {
+        return Ok(None);
     };
-    if !gather::agree(fabric, bundle.is_ok())? {
-        return bundle.map(|_| None);
-    }
-    let bundle = bundle?;
+    let Some(mut keeping) = Keeping::begin(fabric, options, ranks, &calibration)? else {
+        return Ok(None);
+    };
     progress.part(&format!(
         "molecular dynamics on {size}",
         size = counted(size, "rank")
     ));
-    let counts = options.duration.as_secs_f64() * calibration.counts_per_second();
-    let cells = cells_for(particles);
-    let plan = Plan {
-        cells,
-        steps: most,
-        duration: match steps {
-            Some(_) => u64::MAX,
-            None => counts as u64,
-        },
-        energy_every,
-        seed,
-        halt: &stop.flag,
-    };
     let (done, record) = run(fabric, &plan, &mut calibration)?;
-    clocks.compare(fabric)?;
+    keeping.compare(fabric)?;
     let all = gather::to_root(fabric, &record.to_words(), size)?;
-    let ends = NodeWatch::finish(fabric, watch, options, ranks, &calibration)?;
-    let Some(all) = all else {
-        return Ok(None);
-    };
-    let mut records: Vec<Record> = all.iter().map(|words| Record::of_words(words)).collect();
-    for (record, by) in records.iter_mut().zip(clocks.of_ranks(&ranks.nodes)) {
-        record.correct(by);
-    }
-    let found = outcome(&records, &done, particles_in(cells), seed);
-    if let Some(mut bundle) = bundle {
-        bundle.align(&clocks);
-        let added = add(&mut bundle, &records, &found);
-        let failed = added.as_ref().err();
-        let closed = bundle.close(ends, &mut clocks, stop.signal(), failed);
-        added.and(closed)?;
-    }
-    match found.steps {
-        0 => Err(SessionError::Interrupted {
+    let found = all.map(|all| {
+        let mut records: Vec<Record> = all.iter().map(|words| Record::of_words(words)).collect();
+        let clocks = keeping.clocks();
+        for (record, by) in records.iter_mut().zip(clocks.of_ranks(&ranks.nodes)) {
+            record.correct(by);
+        }
+        let found = outcome(&records, &done, particles_in(cells), seed);
+        keeping.add(|bundle| add(bundle, &records, &found));
+        found
+    });
+    keeping.finish(fabric, options, ranks, &mut calibration, stop)?;
+    match found {
+        Some(found) if found.steps == 0 => Err(SessionError::Interrupted {
             kept: "nothing was measured".to_owned(),
         }
         .into()),
-        _ => Ok(Some(found)),
+        found => Ok(found),
     }
 }
 

@@ -46,17 +46,9 @@ impl NodeWatch {
         });
         let all: Vec<Option<Result<NodeSheet, String>>> =
             gather::values_to_root(fabric, own.as_ref())?;
+        let sheets = gather::by_node(&ranks.nodes, all).into_iter();
         let silent = || Err("it sent nothing".to_owned());
-        let sheets = match all.is_empty() {
-            true => Vec::new(),
-            false => (0..ranks.nodes.count())
-                .map(|node| {
-                    let leader = ranks.nodes.leader(NodeId::new(node))?;
-                    all.get(leader.index()).cloned().flatten()
-                })
-                .map(|sheet| sheet.unwrap_or_else(silent))
-                .collect(),
-        };
+        let sheets = sheets.map(|sheet| sheet.unwrap_or_else(silent)).collect();
         Ok((watch, sheets))
     }
 
@@ -73,13 +65,7 @@ impl NodeWatch {
         }
         let own = watch.map(|w| (calibration.sheet(w.readings), w.meter.finish()));
         let all: Ends = gather::values_to_root(fabric, own.as_ref())?;
-        let leaders = (0..ranks.nodes.count()).map(|node| ranks.nodes.leader(NodeId::new(node)));
-        Ok(match all.is_empty() {
-            true => Vec::new(),
-            false => leaders
-                .map(|leader| all.get(leader?.index()).cloned().flatten())
-                .collect(),
-        })
+        Ok(gather::by_node(&ranks.nodes, all))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{MeasureError, gather};
 use idlewave_fabric::mpi::{MpiFabric, ThreadLevel};
-use idlewave_fabric::{Fabric, PointToPoint};
+use idlewave_fabric::{Fabric, Nodes, PointToPoint};
 use idlewave_mpi::{Launch, Search};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,7 +15,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// process that no launcher started is a node by itself. The other ranks of a node sleep meanwhile.
 ///
 /// # Errors
-/// The ranks cannot communicate. A node that fails has its error among the results.
+/// The ranks cannot communicate. A node that fails, or whose result cannot be read, has its error
+/// among the results.
 pub fn on_each_node<T: Serialize + DeserializeOwned>(
     own: impl FnOnce() -> Result<T, String>,
 ) -> Result<Option<Vec<Result<T, String>>>, MeasureError> {
@@ -35,5 +36,34 @@ pub fn on_each_node<T: Serialize + DeserializeOwned>(
     if rank.get() > 0 {
         return Ok(None);
     }
-    Ok(Some(all.into_iter().flatten().collect()))
+    Ok(Some(each(&nodes, all)))
+}
+
+/// The results of the nodes, of those of all ranks. A node whose result is missing has an error.
+fn each<T>(nodes: &Nodes, all: Vec<Option<Result<T, String>>>) -> Vec<Result<T, String>> {
+    let named = gather::by_node(nodes, all).into_iter().zip(nodes.names());
+    named
+        .map(|(sent, name)| sent.unwrap_or_else(|| Err(format!("node {name}: it sent nothing"))))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_whose_result_is_missing_is_named() {
+        // Ranks 0 and 2 on n0, 1 and 3 on n1, 4 on n4.
+        let hosts = ["n0", "n1", "n0", "n1", "n4"].map(str::to_owned);
+        let nodes = Nodes::from_leaders(&[0, 1, 0, 1, 4], &hosts);
+        let sent = vec![Some(Ok(7)), None, None, None, Some(Err("no".to_owned()))];
+        assert_eq!(
+            each(&nodes, sent),
+            [
+                Ok(7),
+                Err("node n1: it sent nothing".to_owned()),
+                Err("no".to_owned())
+            ]
+        );
+    }
 }

@@ -314,7 +314,7 @@ impl MeasureOptions {
         Ok(())
     }
 
-    /// Several ways are compared on one number of ranks, and their runs are not kept.
+    /// Several ways are compared on one number of ranks.
     fn check_ways(&self, variants: &[ExchangeVariant]) -> Result<(), MeasureError> {
         let names: Vec<&str> = variants.iter().map(|v| v.name()).collect();
         let refused = |reason: &str, next: &str| {

@@ -5,7 +5,7 @@
 //! sleep. Repetitions cycle through all layouts, so that drift affects them alike. Rank 0 predicts
 //! the same layouts for comparison.
 
-use crate::error::is_agreed;
+use crate::first::on_ranks;
 use crate::load::{LoadMeter, NodeLoad};
 use crate::place::cpus_of_nodes;
 use crate::threads::{OfEveryRank, on_every_rank};
@@ -271,7 +271,7 @@ fn rank<F: Fabric>(
             ));
             let begin = (repeat * all.len() + at) as f64 / total;
             let shown = |share: f64| progress.at(begin + share / total);
-            match run(fabric, benchmark, layout, stop, &shown)? {
+            match run(fabric, benchmark, layout, stop, (progress, &shown))? {
                 Some(run) => runs[at].push(run),
                 None => break 'measuring,
             }
@@ -310,24 +310,20 @@ fn run<F: Fabric>(
     benchmark: &Benchmark,
     layout: &Layout,
     stop: &Stop,
-    progress: &dyn Fn(f64),
+    (progress, shown): (&dyn Progress, &dyn Fn(f64)),
 ) -> Result<Option<PlacedRun>, MeasureError> {
-    let done = fabric.with_ranks(&layout.members, |fabric| {
-        let done = benchmark.run(fabric, &stop.flag, &mut |share| progress(share));
-        if done.as_ref().is_err_and(|error| !is_agreed(error)) {
-            fabric.fail();
-        }
-        done
+    let target = (&*benchmark.to_string(), &*layout.members);
+    let done = on_ranks(fabric, target, progress, |fabric| {
+        Ok(benchmark.run(fabric, &stop.flag, &mut |share| shown(share))?)
     })?;
-    // Ranks that did not take part report 0; a wrong result concerns all.
+    // Ranks that did not take part report 0, and 2 those that were halted.
     let words = match &done {
         None => [0; 5],
-        Some(Err(_)) => [2, 0, 0, 0, 0],
-        Some(Ok(done)) => {
+        Some(done) => {
             let parts = done.timed.parts;
-            let whole = u64::from(done.iterations == benchmark.iterations());
+            let halted = u64::from(done.iterations < benchmark.iterations());
             [
-                1 + 2 * (1 - whole),
+                1 + halted,
                 parts.total.get(),
                 parts.collective.get(),
                 parts.point_to_point.get(),
@@ -336,17 +332,8 @@ fn run<F: Fabric>(
         }
     };
     let all = gather::of_all(fabric, words)?;
-    done.transpose()?;
     let of_it: Vec<&[u64; 5]> = all.iter().filter(|words| words[0] > 0).collect();
     if of_it.iter().any(|words| words[0] == 2) {
-        let ranks = layout.ranks;
-        return Err(MeasureError::option(
-            format!("{benchmark} on {ranks}", ranks = counted(ranks, "rank")),
-            "its result was wrong",
-            "the rank that found it prints details; do not use this machine's results",
-        ));
-    }
-    if of_it.iter().any(|words| words[0] == 3) {
         return Ok(None);
     }
     let seconds = |ns: f64| ns * 1e-9;

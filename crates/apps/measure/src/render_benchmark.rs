@@ -3,6 +3,7 @@
 use crate::benchmark::{BenchmarkRow, Ended};
 use crate::render_common::paragraph;
 use idlewave_run::{BenchmarkRank, BenchmarkSheet};
+use idlewave_stats::quantiles;
 use idlewave_units::Nanos;
 use idlewave_units::show::{count, digits, percent, time};
 use std::fmt::{Result, Write};
@@ -34,8 +35,10 @@ pub fn benchmark(out: &mut String, found: &BenchmarkSheet) -> Result {
     };
     writeln!(
         out,
-        "\n{}: {}, {:.1} million per second\nverified: {verified}",
-        found.operation, found.operations, found.rate,
+        "\n{}: {}, {} million per second\nverified: {verified}",
+        found.operation,
+        found.operations,
+        digits(found.rate),
     )?;
     if let Some(checksum) = &found.checksum {
         writeln!(out, "checksum: {checksum}")?;
@@ -109,11 +112,9 @@ fn parts(out: &mut String, found: &BenchmarkSheet) -> Result {
         }
     }
     if found.ranks.len() > 1 {
-        for (name, place) in [("least", 0.0), ("median", 0.5), ("most", 1.0)] {
+        for (place, name) in ["least", "median", "most"].into_iter().enumerate() {
             row_of(out, name, |part| {
-                let mut all: Vec<f64> = found.ranks.iter().map(|t| part(t).as_f64()).collect();
-                all.sort_by(f64::total_cmp);
-                at(&all, place)
+                spread(found.ranks.iter().map(|t| part(t)))[place]
             })?;
         }
     }
@@ -155,8 +156,8 @@ fn iterations(out: &mut String, found: &BenchmarkSheet) -> Result {
             out,
             "{rank:<8} {:>12} {:>12} {:>12} {:>14} {:>16}",
             time(t.median.as_f64()),
-            time(t.low.as_f64()),
-            time(t.high.as_f64()),
+            time(t.tenth.as_f64()),
+            time(t.ninetieth.as_f64()),
             time(t.computation.as_f64()),
             percent(share),
         )?;
@@ -217,17 +218,17 @@ fn regions(out: &mut String, found: &BenchmarkSheet) -> Result {
     for name in names {
         let of = |rank: &BenchmarkRank| {
             let region = rank.regions.iter().find(|region| region.name == name);
-            region.map_or(0.0, |region| region.time.as_f64())
+            region.map_or(Nanos::ZERO, |region| region.time)
         };
-        let mut times: Vec<f64> = found.ranks.iter().map(of).collect();
-        times.sort_by(f64::total_cmp);
+        let times = || found.ranks.iter().map(of);
+        let [least, median, most] = spread(times()).map(time);
         writeln!(
             out,
             "{name:<20} {:>12} {:>12} {:>14} {:>16}",
-            time(at(&times, 0.0)),
-            time(at(&times, 0.5)),
-            time(at(&times, 1.0)),
-            percent(times.iter().sum::<f64>() / total.max(1.0)),
+            least,
+            median,
+            most,
+            percent(times().map(Nanos::as_f64).sum::<f64>() / total.max(1.0)),
         )?;
     }
     Ok(())
@@ -255,12 +256,11 @@ fn row_of(out: &mut String, name: &str, of: impl Fn(fn(&BenchmarkRank) -> Nanos)
     )
 }
 
-/// The value at a position from 0 to 1 among sorted ones, interpolated between neighbours.
-fn at(sorted: &[f64], place: f64) -> f64 {
-    let exact = place * sorted.len().saturating_sub(1) as f64;
-    let value = |i: usize| sorted.get(i).copied().unwrap_or(0.0);
-    let (below, above) = (value(exact.floor() as usize), value(exact.ceil() as usize));
-    below + (above - below) * exact.fract()
+/// The least of the times, their median and the most.
+fn spread(times: impl Iterator<Item = Nanos>) -> [f64; 3] {
+    let mut sorted: Vec<u64> = times.map(Nanos::get).collect();
+    sorted.sort_unstable();
+    [0.0, 0.5, 1.0].map(|share| quantiles::quantile_of_sorted(&sorted, share).value)
 }
 
 #[cfg(test)]
@@ -279,8 +279,8 @@ mod tests {
             iterations: Some(IterationTimes {
                 count: 4,
                 median: Nanos::from_micros(25),
-                low: Nanos::from_micros(24),
-                high: Nanos::from_micros(27),
+                tenth: Nanos::from_micros(24),
+                ninetieth: Nanos::from_micros(27),
                 computation: Nanos::from_micros(20),
                 slowest: rank,
             }),
@@ -329,7 +329,7 @@ mod tests {
             "15.0 us",
             "15.0 %",
             "85.0 %",
-            "2621.4 million per second",
+            "2621 million per second",
             "verified: yes",
             // Rank 3 in three of four iterations; 8 calls of 6 KiB and 60 us in all.
             "\n3             25.0 us      24.0 us      27.0 us        20.0 us           75.0 %",
@@ -344,6 +344,17 @@ mod tests {
             "{many}"
         );
         assert!(!text(1).contains("\nmedian   "));
+    }
+
+    #[test]
+    fn a_small_rate_is_not_zero() {
+        let mut out = String::new();
+        let found = BenchmarkSheet {
+            rate: 0.012_34,
+            ..outcome(2)
+        };
+        benchmark(&mut out, &found).expect("a string takes all");
+        assert!(out.contains(", 0.0123 million per second"), "{out}");
     }
 
     #[test]

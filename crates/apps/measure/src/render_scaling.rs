@@ -3,7 +3,7 @@
 use crate::render_common::or_dash;
 use crate::render_common::paragraph;
 use idlewave_run::{Scaling, ScalingSheet};
-use idlewave_stats::quantiles::MEDIAN_NEEDS;
+use idlewave_stats::quantiles::{self, MEDIAN_NEEDS};
 use idlewave_units::counted;
 use idlewave_units::show::{digits, percent, percent_range};
 use std::fmt::{Result, Write};
@@ -24,22 +24,15 @@ pub fn scaling(out: &mut String, found: &ScalingSheet) -> Result {
     )?;
     for point in &found.points {
         let rates = point.operations.iter().zip(&point.times);
-        let mut rates: Vec<f64> = rates
+        let rates: Vec<f64> = rates
             .map(|(operations, time)| operations * 1e3 / time.as_f64().max(1.0))
             .collect();
-        rates.sort_by(f64::total_cmp);
-        let rate = rates.get(rates.len() / 2).copied();
-        let shown = point.efficiency.as_ref().map_or_else(
-            || "-".to_owned(),
-            |e| match e.n < MEDIAN_NEEDS as u64 {
-                true => percent(e.value),
-                false => format!(
-                    "{} ({})",
-                    percent(e.value),
-                    percent_range(e.low, e.high).trim_end_matches(" %")
-                ),
-            },
-        );
+        let rate = quantiles::median_of(&rates);
+        let mut shown = or_dash(point.efficiency.as_ref().map(|e| e.value), percent);
+        if let Some((low, high)) = point.interval() {
+            let range = percent_range(low, high);
+            shown.push_str(&format!(" ({})", range.trim_end_matches(" %")));
+        }
         let program: String = point.program.chars().take(20).collect();
         writeln!(
             out,

@@ -6,9 +6,10 @@
 //! interval of order statistics.
 
 use crate::benchmark::{self, Refusal};
+use crate::first::on_first;
 use crate::iterations::Iterations;
 use crate::keeping::Keeping;
-use crate::md::{self, Record, most_steps};
+use crate::md::{self, Record};
 use crate::ranks::Ranks;
 use crate::{MeasureError, MeasureOptions, What, gather};
 use idlewave_clock::Calibration;
@@ -20,7 +21,7 @@ use idlewave_stats::step_times::StepTimes;
 use idlewave_units::{Nanos, counted};
 use idlewave_workloads::Benchmark;
 use idlewave_workloads::halo::Halo;
-use idlewave_workloads::md::{Plan, cells_for, particles_in};
+use idlewave_workloads::md::{cells_for, particles_in};
 
 /// The program at one number of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +90,22 @@ struct Run {
     time: Nanos,
     /// Mean time of a step.
     step: f64,
+    /// Of all ranks, as far as the prediction needs them.
     computations: Vec<u64>,
+}
+
+/// Enters the run at a number of ranks into its round. The prediction of weak scaling needs the
+/// computations of the first number, and all others would fill the memory.
+fn enter(round: &mut [Option<Run>], place: usize, scaling: Scaling, mut run: Run) {
+    if place > 0 || scaling == Scaling::Strong {
+        run.computations = Vec::new();
+    }
+    round[place] = Some(run);
+}
+
+/// The time of molecular dynamics in one round, which is that of the options in all rounds together.
+fn of_one_round(options: &MeasureOptions) -> Nanos {
+    Nanos::from_nanos(options.duration.get() / u64::from(options.repeats.max(1)))
 }
 
 /// The numbers of ranks that fit, with the program at each.
@@ -144,10 +160,18 @@ pub fn measure<F: Fabric>(
         return Ok(None);
     };
     let all = numbers(options, scaling, fabric.size())?;
+    // Everything is refused before anything is measured.
+    let duration = of_one_round(options);
     for &(number, program) in &all {
-        if let Program::Benchmark(benchmark) = program {
-            if let Some(refusal) = benchmark::check(fabric, ranks, &benchmark, number)? {
-                return Err(refusal.error(&benchmark));
+        match program {
+            Program::Benchmark(benchmark) => {
+                if let Some(refusal) = benchmark::check(fabric, ranks, &benchmark, number)? {
+                    return Err(refusal.error(&benchmark));
+                }
+            }
+            Program::Fluid(cells) => {
+                let target = (cells, number);
+                md::plan(&options.what, target, duration, &calibration, stop)?;
             }
         }
     }
@@ -169,51 +193,56 @@ pub fn measure<F: Fabric>(
             }
             let (number, program) = all[place];
             progress.part(&format!(
-                "{}, round {} of {}",
+                "{} on {}, round {} of {}",
                 program.name(),
+                counted(number, "rank"),
                 round + 1,
                 options.repeats
             ));
             let run = match program {
                 Program::Benchmark(benchmark) => {
                     let target = (&benchmark, number);
-                    let run =
-                        benchmark::run(fabric, target, ranks, false, &mut keeping, stop, progress);
-                    if let Err(error @ MeasureError::Benchmark(_)) = run {
-                        // The run is kept, and says why it has no result.
-                        keeping.note(&error.to_string());
-                        keeping.finish(fabric, options, ranks, &mut calibration, stop)?;
-                        return Err(error);
-                    }
-                    run?.map(|run| of_benchmark(&run))
+                    benchmark::run(fabric, target, ranks, false, &mut keeping, stop, progress)
+                        .map(|run| run.as_ref().map(of_benchmark))
                 }
                 Program::Fluid(cells) => {
-                    fluid(fabric, options, (cells, number), &mut calibration, stop)?
+                    let target = (cells, number);
+                    fluid(fabric, options, target, &mut calibration, stop, progress)
                 }
             };
+            if let Err(error @ MeasureError::Benchmark(_)) = run {
+                // The run is kept, and says why it has no result.
+                keeping.note(&error.to_string());
+                keeping.finish(fabric, options, ranks, &mut calibration, stop)?;
+                return Err(error);
+            }
+            let run = run?;
             // A halted run is shorter than the others.
-            if gather::agree(fabric, !stop.is_requested())? {
-                rounds[round as usize][place] = run;
+            let whole = gather::agree(fabric, !stop.is_requested())?;
+            if let Some(run) = run.filter(|_| whole) {
+                enter(&mut rounds[round as usize], place, scaling, run);
             }
         }
     }
-    let sheet = sheet(options, scaling, &all, &rounds);
-    keeping.add(|bundle| {
-        let phase = Phase {
-            kind: PhaseKind::Scaling(sheet.clone()),
-            begin_ns: 0,
-            end_ns: 0,
-        };
-        bundle.add_regions(phase, |_, _| Ok(()))
-    });
-    keeping.finish(fabric, options, ranks, &mut calibration, stop)?;
-    if leads && sheet.points.iter().all(|point| point.efficiency.is_none()) {
-        return Err(SessionError::Interrupted {
-            kept: "no round was complete".to_owned(),
-        }
-        .into());
+    let sheet = leads.then(|| sheet(scaling, &all, &rounds));
+    if let Some(sheet) = &sheet {
+        keeping.add(|bundle| {
+            let phase = Phase {
+                kind: PhaseKind::Scaling(sheet.clone()),
+                begin_ns: 0,
+                end_ns: 0,
+            };
+            bundle.add_regions(phase, |_, _| Ok(()))
+        });
     }
-    Ok(leads.then_some(sheet))
+    keeping.finish(fabric, options, ranks, &mut calibration, stop)?;
+    match sheet {
+        Some(sheet) if sheet.points.iter().all(|point| point.efficiency.is_none()) => {
+            let kept = "no round was complete".to_owned();
+            Err(SessionError::Interrupted { kept }.into())
+        }
+        sheet => Ok(sheet),
+    }
 }
 
 fn of_benchmark(run: &benchmark::BenchmarkRun) -> Run {
@@ -237,39 +266,16 @@ fn fluid<F: Fabric>(
     (cells, number): (u32, u32),
     calibration: &mut Calibration,
     stop: &Stop,
+    progress: &dyn Progress,
 ) -> Result<Option<Run>, MeasureError> {
-    let What::MolecularDynamics {
-        steps,
-        energy_every,
-        seed,
-        ..
-    } = options.what
-    else {
+    let (what, target) = (&options.what, (cells, number));
+    let Some(plan) = md::plan(what, target, of_one_round(options), calibration, stop)? else {
         return Ok(None);
     };
-    let duration = Nanos::from_nanos(options.duration.get() / u64::from(options.repeats));
-    let counts = duration.as_secs_f64() * calibration.counts_per_second();
-    let plan = Plan {
-        cells,
-        steps: most_steps(steps, duration, number)?,
-        duration: match steps {
-            Some(_) => u64::MAX,
-            None => counts as u64,
-        },
-        energy_every,
-        seed,
-        halt: &stop.flag,
-    };
-    let done = fabric.with_first(number, |fabric| {
-        let done = md::run(fabric, &plan, calibration);
-        if done.is_err() {
-            fabric.fail();
-        }
-        done
+    let done = on_first(fabric, ("md", number), progress, |fabric| {
+        md::run(fabric, &plan, calibration)
     })?;
-    let words = done
-        .transpose()?
-        .map_or_else(Vec::new, |(_, record)| record.to_words());
+    let words = done.map_or_else(Vec::new, |(_, record)| record.to_words());
     let Some(all) = gather::to_root(fabric, &words, number)? else {
         return Ok(None);
     };
@@ -289,12 +295,7 @@ fn fluid<F: Fabric>(
     }))
 }
 
-fn sheet(
-    options: &MeasureOptions,
-    scaling: Scaling,
-    all: &[(u32, Program)],
-    rounds: &[Vec<Option<Run>>],
-) -> ScalingSheet {
+fn sheet(scaling: Scaling, all: &[(u32, Program)], rounds: &[Vec<Option<Run>>]) -> ScalingSheet {
     let (operation, first) = match all.first() {
         Some((_, program @ Program::Benchmark(benchmark))) => {
             (benchmark.operation(), program.name())
@@ -330,7 +331,6 @@ fn sheet(
             predicted: predicted.as_ref().ok().and_then(|all| all[place]),
         }
     });
-    debug_assert!(options.repeats as usize >= rounds.len());
     ScalingSheet {
         program: first,
         scaling,
@@ -449,7 +449,6 @@ mod tests {
 
     #[test]
     fn efficiency_is_the_rate_of_a_rank_over_that_of_the_first_number() {
-        let options = MeasureOptions::new(benchmark("is:S"));
         let program = Program::Benchmark("is:S".parse().expect("a name"));
         let all = [(1, program), (4, program)];
         let round = |one, four| {
@@ -464,7 +463,7 @@ mod tests {
             .map(|(one, four)| round(one, four))
             .collect();
         rounds.push(vec![Some(run(100.0, 1, Vec::new())), None]);
-        let found = sheet(&options, Scaling::Strong, &all, &rounds);
+        let found = sheet(Scaling::Strong, &all, &rounds);
         let value = |i: usize| found.points[i].efficiency.as_ref().map(|e| (e.value, e.n));
         assert_eq!((value(0), value(1)), (Some((1.0, 3)), Some((0.5, 3))));
         assert_eq!(found.points[0].times.len(), 4);
@@ -473,6 +472,76 @@ mod tests {
                 .not_predicted
                 .is_some_and(|why| why.contains("one size"))
         );
+    }
+
+    #[test]
+    fn only_the_computations_that_the_prediction_needs_are_kept() {
+        let kept = |scaling| {
+            let mut round = [None, None];
+            for place in 0..2 {
+                enter(&mut round, place, scaling, run(1.0, 1, vec![7; 3]));
+            }
+            round.map(|run| run.expect("entered").computations.len())
+        };
+        assert_eq!(kept(Scaling::Weak), [3, 0]);
+        assert_eq!(kept(Scaling::Strong), [0, 0]);
+    }
+
+    /// The parts of the work.
+    #[derive(Default)]
+    struct Parts(std::sync::Mutex<Vec<String>>);
+
+    impl Progress for Parts {
+        fn part(&self, what: &str) {
+            self.0.lock().expect("no panic").push(what.to_owned());
+        }
+        fn at(&self, _: f64) {}
+        fn note(&self, _: &str) {}
+    }
+
+    fn series(what: What) -> MeasureOptions {
+        let mut options = MeasureOptions::new(what);
+        options.scaling = Some(Scaling::Weak);
+        options.fabric = Some(crate::FabricChoice::Threads);
+        options.ranks = vec![1, 2];
+        options.repeats = 2;
+        options.duration = Nanos::from_millis(100);
+        options.trace = false;
+        options
+    }
+
+    #[test]
+    fn the_progress_says_program_ranks_and_round() {
+        for (what, name) in [
+            (benchmark("halo:8,steps=2"), "halo:8,steps=2"),
+            (fluid(4_000), "md:4000"),
+        ] {
+            let progress = Parts::default();
+            let found = crate::measure(&series(what), &Stop::default(), &progress);
+            assert!(found.is_ok_and(|found| found.is_some()));
+            let parts = progress.0.into_inner().expect("no panic");
+            let of = |ranks: &str, round| format!("{name} on {ranks}, round {round} of 2");
+            let [one, two] = ["1 rank", "2 ranks"];
+            assert_eq!(parts, [of(one, 1), of(two, 1), of(two, 2), of(one, 2)]);
+        }
+    }
+
+    #[test]
+    fn more_steps_than_the_most_ranks_can_keep_are_refused_before_anything_is_kept() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut what = fluid(4_000);
+        if let What::MolecularDynamics { steps, .. } = &mut what {
+            *steps = Some(crate::options::MOST_STEPS);
+        }
+        let mut options = series(what);
+        let path = directory.path().join("run");
+        options.output = Some(path.clone());
+        let progress = Parts::default();
+        let refused = crate::measure(&options, &Stop::default(), &progress);
+        let refused = refused.expect_err("room for half of them").to_string();
+        assert!(refused.contains("more than 2 ranks can keep"), "{refused}");
+        let parts = progress.0.into_inner().expect("no panic");
+        assert_eq!((parts, path.exists()), (Vec::new(), false));
     }
 
     #[test]

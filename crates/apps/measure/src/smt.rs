@@ -5,10 +5,9 @@ mod plan;
 mod render;
 
 use crate::bundle::Bundle;
-use crate::clocks::Clocks;
+use crate::keeping::Keeping;
 use crate::load::LoadMeter;
 use crate::lockstep::{ROUNDS, Request, Turn, plan, turns, work_steps};
-use crate::node_watch::NodeWatch;
 use crate::place::{allowed_of, bound};
 use crate::rank_run::{RankPlan, RankRecord, run};
 use crate::ranks::Ranks;
@@ -201,17 +200,11 @@ fn rank(
     let steps = bound(&core.of_rank(Siblings::Idle), || {
         work_steps(fabric, &calibration, options.work)
     })?;
-    let mut clocks = Clocks::begin(fabric, &ranks.nodes)?;
-    let (watch, sheets) = NodeWatch::begin(fabric, options, &ranks, &calibration)?;
-    let bundle = match leads {
-        true => Bundle::begin(options, &ranks, sheets, &layout.cpus()),
-        false => Ok(None),
+    let beside = layout.cpus();
+    let begun = Keeping::begin_beside(fabric, options, &ranks, &calibration, &beside)?;
+    let Some(mut keeping) = begun else {
+        return Ok(None);
     };
-    if !gather::agree(fabric, bundle.is_ok())? {
-        return bundle.map(|_| None);
-    }
-    let mut bundle = bundle?;
-    let mut failure: Option<MeasureError> = None;
     let turns = turns(Siblings::ALL.len(), &[size], options.duration);
     let mut rounds = Rounds::new(size);
     for round in turns.chunks(Siblings::ALL.len()) {
@@ -238,24 +231,20 @@ fn rank(
                 of_round[turn.way] = Some((plan, records.collect()));
             }
         }
-        // A round that was cut short does not count, and the bundle must have room for the others.
-        if let (Some(bundle), false) = (&mut bundle, stop.is_requested()) {
-            failure = keep(bundle, round, &of_round).err();
+        // A round that was cut short neither counts nor is kept.
+        let whole = !stop.is_requested();
+        if whole {
+            keeping.add(|bundle| keep(bundle, round, &of_round));
         }
-        if !gather::agree(fabric, failure.is_none() && !stop.is_requested())? {
+        // The bundle must have room for the others.
+        if !gather::agree(fabric, keeping.is_well() && whole)? {
             break;
         }
         rounds.add(&of_round);
     }
-    let ends = NodeWatch::finish(fabric, watch, options, &ranks, &calibration)?;
-    if let Some(bundle) = bundle {
-        let closed = bundle.close(ends, &mut clocks, stop.signal(), failure.as_ref());
-        failure = failure.or(closed.err());
-    }
+    let kept = keeping.finish(fabric, options, &ranks, &mut calibration, stop);
     let machine = load.finish(fabric)?;
-    if let Some(error) = failure {
-        return Err(error);
-    }
+    kept?;
     let node = ranks.nodes.names().first().cloned().unwrap_or_default();
     Ok(leads.then_some((node, machine, rounds)))
 }

@@ -2,6 +2,7 @@
 //! them over numbers of ranks.
 
 use idlewave_stats::estimate::Estimate;
+use idlewave_stats::quantiles::MEDIAN_NEEDS;
 use idlewave_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -96,9 +97,9 @@ pub struct IterationTimes {
     /// Median of an iteration.
     pub median: Nanos,
     /// The 10th percentile.
-    pub low: Nanos,
+    pub tenth: Nanos,
     /// The 90th percentile.
-    pub high: Nanos,
+    pub ninetieth: Nanos,
     /// Median of an iteration without its calls.
     pub computation: Nanos,
     /// Iterations in which this rank computed longest of all.
@@ -167,13 +168,41 @@ pub struct ScalingPoint {
     /// Operations per second and rank over those at the first number of ranks, in the same round:
     /// median of the rounds. `None` without a complete round.
     pub efficiency: Option<Estimate>,
-    /// What noise alone would leave of it.
+    /// What noise alone would leave of it: the mean step at the first number of ranks over that
+    /// step with the expected maximum of so many draws from the computations measured at the first
+    /// number, and the same communication. Its uncertainty is not estimated.
     pub predicted: Option<f64>,
+}
+
+impl ScalingPoint {
+    /// The 95 % interval of the efficiency; `None` with too few complete rounds for one.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        let efficiency = self.efficiency.as_ref()?;
+        let enough = efficiency.n >= MEDIAN_NEEDS as u64;
+        enough.then_some((efficiency.low, efficiency.high))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use idlewave_stats::quantiles;
+
+    #[test]
+    fn an_efficiency_has_an_interval_from_six_rounds_on() {
+        let point = |rounds: &[f64]| ScalingPoint {
+            ranks: 2,
+            program: "ep:S".to_owned(),
+            operations: vec![1.0; rounds.len()],
+            times: vec![Nanos::from_nanos(1); rounds.len()],
+            efficiency: (!rounds.is_empty()).then(|| quantiles::median_of_floats(rounds)),
+            predicted: None,
+        };
+        assert_eq!(point(&[]).interval(), None);
+        assert_eq!(point(&[0.7, 0.8, 0.5, 0.6, 0.9]).interval(), None);
+        let six = point(&[0.7, 0.8, 0.5, 0.6, 0.9, 0.4]);
+        assert_eq!(six.interval(), Some((0.4, 0.9)));
+    }
 
     #[test]
     fn calls_of_all_ranks_add_up_by_name_and_regions_count_once() {

@@ -168,7 +168,7 @@ fn regions(
         let length = r.end_ns - r.begin_ns;
         if next == r.iteration {
             lists.push(rank, r.begin_ns, length);
-        } else if next == r.iteration + 1 {
+        } else if r.iteration.checked_add(1) == Some(next) {
             // Computations of benchmarks are in several stretches.
             lists.add(rank, length);
         }
@@ -191,7 +191,10 @@ pub fn stretches(
     }
     let wanted: BTreeSet<usize> = places.iter().copied().collect();
     run.for_each::<Regions>(|r| {
-        let place = r.iteration as usize * series.ranks + r.rank.index();
+        let step = usize::try_from(r.iteration).unwrap_or(usize::MAX);
+        let place = step
+            .saturating_mul(series.ranks)
+            .saturating_add(r.rank.index());
         let of_series = r.phase == series.phase && r.rank.index() < series.ranks;
         if of_series && r.kind == RegionKind::Compute && wanted.contains(&place) {
             found.entry(place).or_default().push((r.begin_ns, r.end_ns));

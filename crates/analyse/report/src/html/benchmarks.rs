@@ -78,7 +78,7 @@ fn ranks(i: usize, sheet: &BenchmarkSheet) -> String {
         match &rank.iterations {
             Some(t) => {
                 let slowest = t.slowest as f64 / t.count.max(1) as f64;
-                for time in [t.median, t.low, t.high, t.computation] {
+                for time in [t.median, t.tenth, t.ninetieth, t.computation] {
                     row.push_str(&cell(time.get(), &time.to_string()));
                 }
                 row.push_str(&cell(slowest, &percent(slowest)));
@@ -215,6 +215,7 @@ fn scaling(sheet: &ScalingSheet) -> String {
     for point in &sheet.points {
         let dash = || "-".to_owned();
         let efficiency = point.efficiency.as_ref();
+        let interval = point.interval();
         let value = efficiency.map_or(0.0, |e| e.value);
         rows.push_str(&format!(
             "<tr>{}{}{}{}{}{}</tr>\n",
@@ -224,7 +225,7 @@ fn scaling(sheet: &ScalingSheet) -> String {
             cell(value, &efficiency.map_or_else(dash, |e| percent(e.value))),
             cell(
                 value,
-                &efficiency.map_or_else(dash, |e| show::percent_range(e.low, e.high))
+                &interval.map_or_else(dash, |(low, high)| show::percent_range(low, high))
             ),
             cell(
                 point.predicted.unwrap_or(0.0),
@@ -258,7 +259,7 @@ fn scaling(sheet: &ScalingSheet) -> String {
         escape(&title),
         drawing(sheet),
         caption(&format!(
-            "Dots: median of the rounds, with its 95 % interval; the number of ranks is logarithmic. {about}"
+            "Dots: median of the rounds, with its 95 % interval if there were rounds enough for one; the number of ranks is logarithmic. {about}"
         )),
         table("sortable", &header, &rows)
     )
@@ -274,8 +275,9 @@ fn drawing(sheet: &ScalingSheet) -> String {
         LEFT + share * (WIDTH - LEFT - RIGHT)
     };
     let tops = sheet.points.iter().flat_map(|p| {
-        let measured = p.efficiency.as_ref().map(|e| e.high);
-        measured.into_iter().chain(p.predicted)
+        let measured = p.efficiency.as_ref().map(|e| e.value);
+        let high = p.interval().map(|(_, high)| high);
+        measured.into_iter().chain(high).chain(p.predicted)
     });
     let most = tops.fold(1.0, f64::max);
     let y = |share: f64| TOP + (1.0 - share.max(0.0) / most) * (HEIGHT - TOP - BOTTOM);
@@ -329,11 +331,15 @@ fn drawing(sheet: &ScalingSheet) -> String {
     for point in &sheet.points {
         if let Some(e) = &point.efficiency {
             let x = x(point.ranks);
+            if let Some((low, high)) = point.interval() {
+                out.push_str(&format!(
+                    "<path d=\"M{x:.1} {:.1}V{:.1}\" stroke=\"var(--accent)\" stroke-width=\"2\"/>",
+                    y(low),
+                    y(high)
+                ));
+            }
             out.push_str(&format!(
-                "<path d=\"M{x:.1} {:.1}V{:.1}\" stroke=\"var(--accent)\" stroke-width=\"2\"/>\
-                 <circle cx=\"{x:.1}\" cy=\"{:.1}\" r=\"4\" fill=\"var(--accent)\"/>\n",
-                y(e.low),
-                y(e.high),
+                "<circle cx=\"{x:.1}\" cy=\"{:.1}\" r=\"4\" fill=\"var(--accent)\"/>\n",
                 y(e.value)
             ));
         }
@@ -347,7 +353,7 @@ mod tests {
     use idlewave_run::findings::Estimate;
     use idlewave_run::{Scaling, ScalingPoint};
 
-    fn sheet(predicted: bool) -> ScalingSheet {
+    fn sheet(predicted: bool, rounds: u64) -> ScalingSheet {
         let point = |ranks, efficiency: f64| ScalingPoint {
             ranks,
             program: "halo:<8>".to_owned(),
@@ -357,7 +363,7 @@ mod tests {
                 value: efficiency,
                 low: efficiency - 0.05,
                 high: efficiency + 0.05,
-                n: 6,
+                n: rounds,
                 method: "median".to_owned(),
             }),
             predicted: predicted.then_some(0.9),
@@ -373,14 +379,25 @@ mod tests {
 
     #[test]
     fn measured_and_predicted_efficiency_are_drawn_over_the_number_of_ranks() {
-        let drawn = scaling(&sheet(true));
+        let drawn = scaling(&sheet(true, 6));
         assert_eq!(drawn.matches("<polyline").count(), 2);
         assert_eq!(drawn.matches("<circle").count(), 3);
         // Two of four ranks are half way on a logarithmic scale: 64 to 624.
         assert!(drawn.contains("cx=\"344.0\""), "{drawn}");
         assert!(drawn.contains("Weak scaling of halo:&lt;8&gt;"), "{drawn}");
-        let without = scaling(&sheet(false));
+        let without = scaling(&sheet(false, 6));
         assert_eq!(without.matches("<polyline").count(), 1);
         assert!(without.contains("No prediction: too few."), "{without}");
+    }
+
+    #[test]
+    fn an_efficiency_of_few_rounds_has_no_interval() {
+        let intervals = |rounds| {
+            let drawn = scaling(&sheet(true, rounds));
+            let lines = drawn.matches("stroke=\"var(--accent)\" stroke-width=\"2\"/><circle");
+            (lines.count(), drawn.matches("..").count())
+        };
+        assert_eq!(intervals(6), (3, 3));
+        assert_eq!(intervals(5), (0, 0));
     }
 }

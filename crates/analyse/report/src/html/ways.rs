@@ -3,7 +3,7 @@
 use super::markup::{caption, cell, escape, number, section as in_section, table};
 use crate::facts;
 use idlewave_explain::way_change;
-use idlewave_run::findings::{Estimate, Way, Ways};
+use idlewave_run::findings::{Estimate, Way, WayVerdict, Ways};
 use idlewave_units::counted;
 use idlewave_units::show::{change, time};
 
@@ -85,7 +85,14 @@ fn figure(found: &Ways) -> String {
             .iter()
             .filter_map(|w| Some((w, w.longer.as_ref()?)))
     };
-    let ends = longer().flat_map(|(_, e)| [e.low, e.value, e.high]);
+    let interval = |e: &Estimate| match WayVerdict::of(e) {
+        WayVerdict::NotKnown => None,
+        _ => Some((e.low, e.high)),
+    };
+    let ends = longer().flat_map(|(_, e)| {
+        let (low, high) = interval(e).unwrap_or((e.value, e.value));
+        [low, e.value, high]
+    });
     let ends: Vec<f64> = ends.filter(|v| v.is_finite()).chain([0.0]).collect();
     let low = ends.iter().copied().fold(f64::INFINITY, f64::min);
     let high = ends.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -125,15 +132,19 @@ fn figure(found: &Ways) -> String {
     }
     for (i, (way, e)) in longer().enumerate() {
         let y = ROW * (i as f64 + 0.5);
+        if let Some((low, high)) = interval(e) {
+            out.push_str(&format!(
+                "<path d=\"M{:.1} {y:.1}H{:.1}\" stroke=\"var(--accent)\" stroke-width=\"2\"/>\n",
+                inside(low),
+                inside(high)
+            ));
+        }
         out.push_str(&format!(
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"var(--ink)\">{}</text>\
-             <path d=\"M{:.1} {y:.1}H{:.1}\" stroke=\"var(--accent)\" stroke-width=\"2\"/>\
              <circle cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"var(--accent)\"/>\n",
             LEFT - 10.0,
             y + 4.0,
             escape(way.name()),
-            inside(e.low),
-            inside(e.high),
             inside(e.value)
         ));
     }

@@ -149,7 +149,9 @@ fn scaling(screen: &mut Screen, sheet: &ScalingSheet) {
             vec![
                 point.ranks.to_string(),
                 efficiency.map_or_else(dash, |e| percent(e.value)),
-                efficiency.map_or_else(dash, |e| show::percent_range(e.low, e.high)),
+                point
+                    .interval()
+                    .map_or_else(dash, |(low, high)| show::percent_range(low, high)),
                 point.predicted.map_or_else(dash, percent),
             ]
         })

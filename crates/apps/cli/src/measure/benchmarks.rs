@@ -7,13 +7,7 @@ use idlewave_measure::{Benchmark, Class, Halo, MeasureOptions, ParseBenchmarkErr
 use std::str::FromStr;
 
 #[derive(Debug, Args)]
-pub struct NpbArgs {
-    /// Which benchmark, in upper or lower case; `all` for one after the other
-    #[arg(value_name = "NAME", default_value = "all", help = names())]
-    name: Name,
-    /// Size: S (seconds in all), W, A, B, C or D; IS has no D
-    #[arg(long, default_value = "S", value_name = "CLASS")]
-    class: npb::Class,
+struct RunArgs {
     #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
@@ -24,19 +18,36 @@ pub struct NpbArgs {
     scale: ScaleArgs,
 }
 
+impl RunArgs {
+    /// Options, and whether the output is JSON.
+    fn options(self, what: What) -> (MeasureOptions, bool) {
+        let (mut options, json) = self.output.options(what);
+        self.ranks.fill(&mut options);
+        self.keep.fill(&mut options);
+        self.scale.fill(&mut options);
+        (options, json)
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct NpbArgs {
+    /// Which benchmark, in upper or lower case; `all` for one after the other
+    #[arg(value_name = "NAME", default_value = "all", help = names())]
+    name: Name,
+    /// Size: S (seconds in all), W, A, B, C or D; IS has no D
+    #[arg(long, default_value = "S", value_name = "CLASS")]
+    class: npb::Class,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
 #[derive(Debug, Args)]
 pub struct IsArgs {
     /// Size: S (2^16 keys), W (2^20), A (2^23), B (2^25) or C (2^27)
     #[arg(long, default_value = "S", value_name = "CLASS")]
     class: Class,
     #[command(flatten)]
-    output: OutputArgs,
-    #[command(flatten)]
-    ranks: RanksArgs,
-    #[command(flatten)]
-    keep: KeepArgs,
-    #[command(flatten)]
-    scale: ScaleArgs,
+    run: RunArgs,
 }
 
 #[derive(Debug, Args)]
@@ -57,13 +68,7 @@ pub struct HaloArgs {
     #[arg(long)]
     open: bool,
     #[command(flatten)]
-    output: OutputArgs,
-    #[command(flatten)]
-    ranks: RanksArgs,
-    #[command(flatten)]
-    keep: KeepArgs,
-    #[command(flatten)]
-    scale: ScaleArgs,
+    run: RunArgs,
 }
 
 /// Parses only the cells; the rest of a halo benchmark has its own options.
@@ -131,7 +136,7 @@ impl NpbArgs {
                 class: self.class,
             })),
         };
-        options(what, self.output, self.ranks, self.keep, &self.scale)
+        self.run.options(what)
     }
 }
 
@@ -139,7 +144,7 @@ impl IsArgs {
     /// See [`NpbArgs::options`].
     pub fn options(self) -> (MeasureOptions, bool) {
         let what = What::Benchmark(Benchmark::Is(self.class));
-        options(what, self.output, self.ranks, self.keep, &self.scale)
+        self.run.options(what)
     }
 }
 
@@ -154,22 +159,8 @@ impl HaloArgs {
             ..self.cells
         };
         let what = What::Benchmark(Benchmark::Halo(halo));
-        options(what, self.output, self.ranks, self.keep, &self.scale)
+        self.run.options(what)
     }
-}
-
-fn options(
-    what: What,
-    output: OutputArgs,
-    ranks: RanksArgs,
-    keep: KeepArgs,
-    scale: &ScaleArgs,
-) -> (MeasureOptions, bool) {
-    let (mut options, json) = output.options(what);
-    ranks.fill(&mut options);
-    keep.fill(&mut options);
-    scale.fill(&mut options);
-    (options, json)
 }
 
 #[cfg(test)]
