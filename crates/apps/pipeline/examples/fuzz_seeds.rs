@@ -24,7 +24,45 @@ fn main() -> io::Result<()> {
     selfish_seeds(&corpus.join("selfish"))?;
     steps_seeds(&corpus.join("steps"))?;
     topology_seeds(&corpus.join("topology"))?;
+    load_seeds(&corpus)?;
     lookout_seeds(&corpus.join("lookout"))
+}
+
+/// Texts that loads are read from, one of each form.
+fn load_seeds(corpus: &Path) -> io::Result<()> {
+    const WALK: &str = "SNMPv2-MIB::sysName.0 = STRING: switch1\nIF-MIB::ifName.1 = STRING: e1\nIF-MIB::ifAlias.1 = STRING: to n1\n\
+        IF-MIB::ifHCInOctets.1 = Counter64: 1234567890123\nIF-MIB::ifHCOutOctets.1 = Counter64: 5\n\
+        .1.3.6.1.2.1.2.2.1.2.2 = STRING: \"e2\"\n.1.3.6.1.2.1.31.1.1.1.18.2 = STRING: \"n2\"\n\
+        .1.3.6.1.2.1.2.2.1.10.2 = Counter32: 7\niso.3.6.1.2.1.2.2.1.16.2 = Counter32: 8\n";
+    const ERRORS: &str = "Data Counters for 0x01 \"switch1\"\n   GUID 0x01 port ALL: [PortXmitData == 9] [PortRcvData == 9]\n\
+        \x20  GUID 0x01 port 3: [PortXmitData == 198 (1.1MB)] [PortRcvData == 155 (2.2MB)]\n\
+        \x20      Link info:    7   3[  ] ==( 4X Active/  LinkUp)==>  0x02    9   1[  ] \"n1 HCA-1\" ( )\n";
+    const FILE: &str = "taken = \"2026-03-01T12:00:00Z\"\nseconds = 5.0\nwarnings = [\"w\"]\n\n[[load]]\nfrom = \"a\"\nrate = \"5 MB/s\"\n\
+        low = \"0\"\nhigh = \"6 MB/s\"\norigin = \"counters\"\n\n[[job]]\nid = \"7\"\nnodes = \"n[1-2]\"\n";
+    const JSON: &str = r#"{"jobs":[{"job_id":12,"job_state":["RUNNING"],"nodes":"n[1-2]"}]}"#;
+    const RECORD: &str = "JobId=12 JobName=a\n   UserId=u(1) JobState=RUNNING Reason=None\n   ReqNodeList=(null) ExcNodeList=(null)\n   NodeList=n[1-2]\n";
+    const DEVICE: &str = "  eth0: 1500 3 0 0 0 0 0 0 700 2 0 0 0 0 0 0\n";
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/examples");
+    let example = |name: &str| fs::read_to_string(examples.join(name));
+    let (perfquery, links) = (example("perfquery-1.txt")?, example("iblinkinfo.txt")?);
+    let by_hand = example("load.toml")?;
+    for (target, name, text) in [
+        ("load_dump", "perfquery", perfquery.as_str()),
+        ("load_dump", "iblinkinfo", &links),
+        ("load_dump", "ibqueryerrors", ERRORS),
+        ("load_dump", "snmpwalk", WALK),
+        ("load_file", "by_hand", &by_hand),
+        ("load_file", "every_key", FILE),
+        ("load_jobs", "squeue", "12|RUNNING|n[1-2]\n"),
+        ("load_jobs", "json", JSON),
+        ("load_jobs", "scontrol", RECORD),
+        ("load_net_dev", "device", DEVICE),
+    ] {
+        let dir = corpus.join(target);
+        fs::create_dir_all(&dir)?;
+        fs::write(dir.join(name), text)?;
+    }
+    Ok(())
 }
 
 /// Two ranks that wait for each other, as a node reports them in two looks, and the requests to it.

@@ -20,7 +20,10 @@ impl Topology {
     }
 
     /// These nodes on one switch of this name.
-    pub(crate) fn on_one_switch(nodes: Vec<Node>, switch: &str) -> Result<Self, TopologyError> {
+    ///
+    /// # Errors
+    /// No nodes or too many, or a name twice.
+    pub fn on_one_switch(nodes: Vec<Node>, switch: &str) -> Result<Self, TopologyError> {
         let cables = node_cables(nodes.len(), nodes.len());
         Self::from_cables(nodes, vec![Switch::new(switch)], &cables)
     }

@@ -38,6 +38,13 @@ index!(
     LinkIndex
 );
 
+impl LinkIndex {
+    /// The other direction of the same cables, which is beside it.
+    pub const fn opposite(self) -> Self {
+        Self(self.0 ^ 1)
+    }
+}
+
 /// A machine on which ranks can be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {

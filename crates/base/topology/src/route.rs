@@ -78,14 +78,6 @@ impl Topology {
         }
     }
 
-    /// The link from a vertex to a node. Nodes have few cables, while switches may have a port per
-    /// node, so the cable is looked up at the node; the opposite direction is the link beside it.
-    fn last(&self, at: Vertex, to: NodeIndex) -> Option<LinkIndex> {
-        let mut links = self.links_from(Vertex::Node(to));
-        let back = links.find(|l| self.links()[l.get()].to == at)?;
-        Some(LinkIndex::new(back.get() ^ 1))
-    }
-
     /// Links of a vertex that lead nearer to the node. `left` is how many switches remain beyond
     /// it, at least 1.
     fn nearer<'a>(
@@ -114,7 +106,7 @@ impl Topology {
             at = self.links()[link.get()].to;
             shares.push((link, 1.0));
         }
-        shares.push((self.last(at, to)?, 1.0));
+        shares.push((self.link_between(at, Vertex::Node(to))?, 1.0));
         Some(Route {
             shares,
             hops: u32::from(hops),
@@ -148,7 +140,8 @@ impl Topology {
             }
         }
         for (at, share) in &front {
-            shares.extend(self.last(*at, to).map(|link| (link, *share)));
+            let last = self.link_between(*at, Vertex::Node(to));
+            shares.extend(last.map(|link| (link, *share)));
         }
         // Rounding must not make the sum of parts exceed 1.
         for (_, share) in &mut shares {

@@ -257,6 +257,10 @@ impl Topology {
 
     /// The link from one vertex to another, if a cable connects them.
     pub fn link_between(&self, from: Vertex, to: Vertex) -> Option<LinkIndex> {
+        // Nodes have few cables, while switches may have a port per node.
+        if let (Vertex::Switch(_), Vertex::Node(_)) = (from, to) {
+            return self.link_between(to, from).map(LinkIndex::opposite);
+        }
         let mut links = self.links_from(from);
         links.find(|l| self.links[l.get()].to == to)
     }

@@ -684,6 +684,7 @@ proptest! {
             let other = topology.links()[place ^ 1];
             prop_assert_eq!((other.from, other.to), (link.to, link.from));
             prop_assert_eq!(other.cables, link.cables);
+            prop_assert_eq!(LinkIndex::new(place).opposite(), LinkIndex::new(place ^ 1));
             let found = topology.link_between(link.from, link.to);
             prop_assert_eq!(found, Some(LinkIndex::new(place)));
         }

@@ -18,6 +18,9 @@ use idlewave_topology::{
 use idlewave_units::foreign::cut;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+/// The most nodes that a warning names.
+const MOST_NAMES: usize = 1_000;
+
 /// Everything that was read.
 #[derive(Debug, Default)]
 pub struct Sources {
@@ -106,12 +109,20 @@ struct Found<'a> {
 /// Rates of independent counters together.
 fn sum(a: Rate, b: Rate) -> Rate {
     let value = a.value + b.value;
-    let range = a.range.zip(b.range).map(|(x, y)| {
-        let half = |(low, high): (f64, f64)| (high - low) / 2.0;
-        let half = half(x).hypot(half(y));
+    let range = a.range.zip(b.range).map(|((_, high), (_, other))| {
+        // Lower ends are cut at 0.
+        let half = (high - a.value).hypot(other - b.value);
         ((value - half).max(0.0), value + half)
     });
     Rate { value, range }
+}
+
+/// The group that a job was joined to in the end.
+fn root(joined: &[usize], mut job: usize) -> usize {
+    while joined[job] != job {
+        job = joined[job];
+    }
+    job
 }
 
 /// A name up to the first dot.
@@ -161,9 +172,8 @@ impl Found<'_> {
                     break;
                 };
                 let [out, into] = self.rates(host, adapter);
-                // The opposite direction is the link beside it.
                 self.put(*link, out);
-                self.put(LinkIndex::new(link.get() ^ 1), into);
+                self.put(link.opposite(), into);
             }
         }
         if !strangers.is_empty() {
@@ -277,6 +287,13 @@ impl Found<'_> {
                 what()
             ));
         }
+        if rated.unclear > 0 {
+            let times = idlewave_units::counted(rated.unclear, "time");
+            self.warnings.push(format!(
+                "the counter of {} has 32 bits and may have wrapped more than once between two readings, {times}: {lost}; walk ifXTable, or read it after fewer seconds",
+                what()
+            ));
+        }
         if rated.stuck {
             self.warnings.push(format!(
                 "the counter of {} is at its largest value: {lost}; read it with perfquery -x, or reset it with perfquery -R",
@@ -298,6 +315,9 @@ impl Found<'_> {
                 of.counts
                     .extend(port.counts.map(|counts| (dump.at, counts)));
             }
+        }
+        for series in ports.values_mut() {
+            series.make_one();
         }
         let (mut unknown, mut once, mut nowhere) = (BTreeSet::new(), 0_u32, 0_u32);
         // What each link carries by the counters of its two ends: sent here, received there.
@@ -323,11 +343,8 @@ impl Found<'_> {
                 continue;
             };
             let rates = self.of_port(link, port, own, &of.counts);
-            for (end, (link, rate)) in [link, LinkIndex::new(link.get() ^ 1)]
-                .into_iter()
-                .zip(rates)
-                .enumerate()
-            {
+            let directions = [link, link.opposite()].into_iter().zip(rates);
+            for (end, (link, rate)) in directions.enumerate() {
                 let Some(rate) = rate else { continue };
                 let sums = ends.entry(link).or_default();
                 // Parallel cables are one link.
@@ -348,7 +365,7 @@ impl Found<'_> {
         }
         if once > 0 {
             self.warnings.push(format!(
-                "counters of {} were given once only: give the same switches twice",
+                "counters of {} were given once only, or for one time only: give the same switches at two times, with FILE@TIME if needed",
                 idlewave_units::counted(once, "port")
             ));
         }
@@ -434,19 +451,17 @@ impl Found<'_> {
         if missing.is_empty() || self.links.is_empty() {
             return;
         }
-        let mut group_of: BTreeMap<NodeIndex, usize> = BTreeMap::new();
-        for (group, job) in jobs.iter().enumerate() {
-            for node in job.nodes.iter().filter_map(|name| self.node(name)) {
-                group_of.entry(node).or_insert(group);
-            }
-        }
+        let group_of = self.groups(jobs);
+        // Nothing is known of what nodes without counters send.
+        let mut is_whole = true;
         let mut groups: BTreeMap<usize, Vec<between::Node>> = BTreeMap::new();
         for node in self.topology.node_indices() {
-            let (mut out, mut into, mut known) = (Bounds::default(), Bounds::default(), false);
+            let (mut out, mut into, mut is_known) = (Bounds::default(), Bounds::default(), false);
             for link in self.topology.links_from(Vertex::Node(node)) {
-                let both = [link, LinkIndex::new(link.get() ^ 1)];
+                let both = [link, link.opposite()];
                 for (sum, link) in [&mut out, &mut into].into_iter().zip(both) {
                     let Some(load) = self.links.get(&link) else {
+                        is_whole = false;
                         continue;
                     };
                     let (low, high) = load
@@ -456,10 +471,10 @@ impl Found<'_> {
                     sum.value += load.rate.value;
                     sum.low += low;
                     sum.high += high;
-                    known = true;
+                    is_known = true;
                 }
             }
-            if known && out.high + into.high > 0.0 {
+            if is_known && out.high + into.high > 0.0 {
                 // Nodes of no job are a group of their own.
                 let group = group_of.get(&node).copied().unwrap_or(jobs.len());
                 let node = between::Node { node, out, into };
@@ -476,6 +491,7 @@ impl Found<'_> {
                 return;
             }
             let Ok(loads) = between(self.topology, group) else {
+                is_whole = false;
                 continue;
             };
             for (link, load) in loads {
@@ -489,15 +505,37 @@ impl Found<'_> {
             let of = sums.get(&link).copied().unwrap_or_default();
             let rate = Rate {
                 value: of.value,
-                range: Some((of.low, of.high)),
+                range: is_whole.then_some((of.low, of.high)),
             };
             let origin = Origin::Estimated;
             self.links.insert(link, Load { rate, origin });
         }
-        self.warnings.push(
-            "links between switches without counters are estimated from what nodes send and receive, as if they talked only among themselves or within their job: give --switch-counters to measure them"
-                .to_owned(),
-        );
+        let without = match is_whole {
+            true => "",
+            false => ", and without an interval, because what some nodes send is not known",
+        };
+        self.warnings.push(format!(
+            "links between switches without counters are estimated from what nodes send and receive, as if they talked only among themselves or within their job{without}: give --switch-counters to measure them"
+        ));
+    }
+
+    /// The group of each node with a job. Jobs that share a node are one group: what it sends may
+    /// be of either.
+    fn groups(&self, jobs: &[RunningJob]) -> BTreeMap<NodeIndex, usize> {
+        // The group that each job was joined to, or itself.
+        let mut joined: Vec<usize> = (0..jobs.len()).collect();
+        let mut first: BTreeMap<NodeIndex, usize> = BTreeMap::new();
+        for (job, of) in jobs.iter().enumerate() {
+            for node in of.nodes.iter().filter_map(|name| self.node(name)) {
+                let other = *first.entry(node).or_insert(job);
+                let (a, b) = (root(&joined, job), root(&joined, other));
+                joined[a.max(b)] = a.min(b);
+            }
+        }
+        let groups = first.into_iter();
+        groups
+            .map(|(node, job)| (node, root(&joined, job)))
+            .collect()
     }
 
     /// Warns about nodes without counters: no entry looks like no load.
@@ -507,13 +545,17 @@ impl Found<'_> {
             links.all(|link| !self.links.contains_key(&link))
         };
         let missing = self.topology.node_indices().filter(is_missing);
-        let names: Vec<&str> = missing
-            .take(1_000)
-            .map(|node| self.topology.name(Vertex::Node(node)))
-            .collect();
-        if !names.is_empty() {
+        let missing: Vec<NodeIndex> = missing.collect();
+        let named = missing.iter().take(MOST_NAMES);
+        let names = named.map(|node| self.topology.name(Vertex::Node(*node)));
+        let others = match missing.len() > MOST_NAMES {
+            true => " and others",
+            false => "",
+        };
+        if !missing.is_empty() {
             self.warnings.push(format!(
-                "not measured, and taken as idle: {}",
+                "not measured, and taken as idle: {}, {}{others}",
+                idlewave_units::counted(missing.len() as u32, "node"),
                 cut(&fold_hostlist(names))
             ));
         }
@@ -549,6 +591,19 @@ impl Found<'_> {
 struct Series<'a> {
     peer: Option<&'a Device>,
     counts: Vec<(f64, Counts)>,
+}
+
+impl Series<'_> {
+    /// Leaves the counts of the last one's kind, and one for each time: others do not tell what was
+    /// sent in between.
+    fn make_one(&mut self) {
+        let Some((_, last)) = self.counts.last().copied() else {
+            return;
+        };
+        self.counts
+            .retain(|(_, counts)| counts.counter == last.counter);
+        self.counts.dedup_by_key(|(at, _)| *at);
+    }
 }
 
 /// Devices, each with all that any text calls it: `perfquery` knows only its LID, `iblinkinfo` its

@@ -1,27 +1,31 @@
 //! The file of a load: TOML that `idlewave place load` writes, or someone by hand.
 
 use crate::error::LoadError;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Datelike, Utc};
 use idlewave_units::BytesPerSecond;
 use idlewave_units::foreign::at_line;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use toml::Spanned;
 
-/// A second of the calendar.
+/// A second of the years 0 to 9999, which RFC 3339 can write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct When(DateTime<Utc>);
 
 impl When {
-    /// Seconds since 1970; `None` beyond the calendar.
+    /// Seconds since 1970; `None` beyond these years.
     pub fn of(seconds: i64) -> Option<Self> {
-        DateTime::from_timestamp(seconds, 0).map(When)
+        Self::within(DateTime::from_timestamp(seconds, 0)?)
     }
 
-    /// Reads RFC 3339, such as `2026-03-01T12:00:00Z`; `None` for other text.
+    /// Reads RFC 3339, such as `2026-03-01T12:00:00Z`; `None` for other text, and for a time that
+    /// is beyond these years in UTC.
     pub fn read(text: &str) -> Option<Self> {
-        let time = DateTime::parse_from_rfc3339(text).ok()?;
-        Some(When(time.to_utc()))
+        Self::within(DateTime::parse_from_rfc3339(text).ok()?.to_utc())
+    }
+
+    fn within(time: DateTime<Utc>) -> Option<Self> {
+        (0..=9999).contains(&time.year()).then_some(When(time))
     }
 
     /// In RFC 3339, in UTC.
@@ -295,6 +299,19 @@ mod tests {
         };
         assert_eq!(LoadFile::read(&file.write()).unwrap(), file);
         assert_eq!(file.taken.unwrap().text(), "2026-09-21T14:13:20Z");
+    }
+
+    #[test]
+    fn a_time_is_one_that_can_be_written_and_read() {
+        let last = When::of(253_402_300_799).unwrap();
+        assert_eq!(last.text(), "9999-12-31T23:59:59Z");
+        assert_eq!(When::read(&last.text()), Some(last));
+        assert_eq!(When::of(253_402_300_800), None);
+        assert_eq!(When::read("9999-12-31T23:59:59-01:00"), None);
+        let first = When::read("0000-01-01T00:00:00Z").unwrap();
+        assert_eq!(When::of(first.seconds()), Some(first));
+        assert_eq!(When::of(first.seconds() - 1), None);
+        assert_eq!(When::read("0000-01-01T00:00:00+01:00"), None);
     }
 
     #[test]

@@ -240,11 +240,11 @@ pub fn watch(
         at: Vec::new(),
         adapters: Vec::new(),
     };
-    for piece in 0..=pieces {
+    'readings: for piece in 0..=pieces {
         let due = time * piece / pieces.max(1);
         while let Some(left) = due.checked_sub(begun.elapsed()).filter(|l| !l.is_zero()) {
             if is_over() {
-                return Ok(all);
+                break 'readings;
             }
             std::thread::sleep(left.min(Duration::from_millis(100)));
         }
@@ -389,6 +389,11 @@ br0:5 1 0 0 0 0 0 0 6 1 0 0 0 0 0 0
         let found = watch(dir.path(), Duration::ZERO, 1, || false).unwrap();
         assert_eq!(found.adapters.len(), 3);
         assert!(found.adapters.iter().all(|a| a.kind == Kind::Virtual));
+        // Names are in order and the time is known, also where it ends early.
+        let early = watch(dir.path(), Duration::from_secs(600), 10, || true).unwrap();
+        let names: Vec<&str> = early.adapters.iter().map(|a| a.name.as_str()).collect();
+        assert_eq!((early.at.len(), names), (1, vec!["br0", "ens1", "eth0"]));
+        assert!(early.taken > 1_700_000_000, "{}", early.taken);
         let none = watch(&dir.path().join("proc"), Duration::ZERO, 1, || false);
         assert!(none.unwrap_err().to_string().contains("net/dev"));
     }

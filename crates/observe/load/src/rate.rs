@@ -12,7 +12,8 @@ pub enum Counter {
     /// Bytes in 32 bits that wrap: `ifInOctets` of IF-MIB.
     Bytes32,
     /// Units of 4 bytes in 64 bits: `PortXmitData` of PortCountersExtended, and of the kernel
-    /// (InfiniBand Architecture Specification, volume 1, 16.1.4).
+    /// (InfiniBand Architecture Specification, volume 1, 16.1.4). Where a device has only 32 bits,
+    /// tools and kernel show those: they stay at 2^32 - 1.
     Words64,
     /// Units of 4 bytes in 32 bits that stay at their largest value: `PortXmitData` of PortCounters
     /// (16.1.3).
@@ -23,6 +24,8 @@ pub enum Counter {
 /// RFC 2863 asks for 64 bits beyond 20 Mbit/s, and devices without them have links of up to
 /// 1 Gbit/s.
 const MOST_32: f64 = 125e6;
+/// The bytes after which a counter of 32 bits is where it was.
+const TURN_32: f64 = 4_294_967_296.0;
 /// A link carries no more than its capacity, save for what clocks and encodings differ.
 const TOLERANCE: f64 = 1.1;
 /// The fewest sub-intervals that say anything of the spread.
@@ -56,6 +59,8 @@ pub struct Rated {
     pub wraps: u32,
     /// Sub-intervals in which it was reset, or jumped by more than the link carries: left out.
     pub resets: u32,
+    /// Sub-intervals in which a counter of 32 bits may have wrapped more than once: left out.
+    pub unclear: u32,
     /// Whether it stayed at its largest value: then the rest is left out.
     pub stuck: bool,
 }
@@ -74,8 +79,19 @@ pub fn rate(samples: &[Sample], counter: Counter, most: Option<f64>) -> Rated {
         if !(time > 0.0 && time.is_finite()) {
             continue;
         }
-        if counter == Counter::Words32 && b.count >= u64::from(u32::MAX) {
+        let end = u64::from(u32::MAX);
+        let is_at_end = match counter {
+            Counter::Words32 => b.count >= end,
+            Counter::Words64 => b.count == end,
+            Counter::Bytes32 | Counter::Bytes64 => false,
+        };
+        if is_at_end {
             rated.stuck = true;
+            continue;
+        }
+        let most_32 = most.unwrap_or(MOST_32);
+        if counter == Counter::Bytes32 && time * most_32 >= TURN_32 {
+            rated.unclear += 1;
             continue;
         }
         let fits = |count: u64, most: Option<f64>| {
@@ -85,7 +101,7 @@ pub fn rate(samples: &[Sample], counter: Counter, most: Option<f64>) -> Rated {
             Some(count) if fits(count, most) => count,
             None if counter == Counter::Bytes32 => {
                 let wrapped = (b.count + (1 << 32)).saturating_sub(a.count);
-                if !fits(wrapped, Some(most.unwrap_or(MOST_32))) {
+                if !fits(wrapped, Some(most_32)) {
                     rated.resets += 1;
                     continue;
                 }
@@ -186,12 +202,30 @@ mod tests {
         let end = u64::from(u32::MAX);
         let rated = rate(&samples(&[end - 99, 100]), Counter::Bytes32, None);
         assert_eq!((value(rated), rated.wraps, rated.resets), (200.0, 1, 0));
-        // 4.2 GB in a second: a reset on a link of 1 Gbit/s, a wrap on one of 100 Gbit/s.
-        let late = samples(&[1000, 0]);
+        // 3.3 GB in a second: a reset on a link of 1 Gbit/s, a wrap on one of 30 Gbit/s.
+        let late = samples(&[1_000_000_000, 0]);
         let rated = rate(&late, Counter::Bytes32, None);
         assert_eq!((rated.rate, rated.wraps, rated.resets), (None, 0, 1));
-        let rated = rate(&late, Counter::Bytes32, Some(12.5e9));
+        let rated = rate(&late, Counter::Bytes32, Some(3.75e9));
         assert_eq!((rated.wraps, rated.resets), (1, 0));
+    }
+
+    #[test]
+    fn a_32_bit_counter_says_nothing_where_it_may_have_wrapped_more_than_once() {
+        let after = |seconds: f64| {
+            [(0.0, 0), (seconds, 100), (seconds + 1.0, 200)].map(|(at, count)| Sample { at, count })
+        };
+        // 1 Gbit/s brings it around in 34.36 s.
+        let rated = rate(&after(34.3), Counter::Bytes32, None);
+        assert_eq!((value(rated), rated.unclear), (200.0 / 35.3, 0));
+        let rated = rate(&after(34.4), Counter::Bytes32, None);
+        assert_eq!((value(rated), rated.unclear), (100.0, 1));
+        // 100 Gbit/s brings it around within each of them.
+        let rated = rate(&after(34.3), Counter::Bytes32, Some(12.5e9));
+        assert_eq!((rated.rate, rated.unclear), (None, 2));
+        for counter in [Counter::Bytes64, Counter::Words64, Counter::Words32] {
+            assert_eq!(rate(&after(1e6), counter, Some(12.5e9)).unclear, 0);
+        }
     }
 
     #[test]
@@ -199,6 +233,11 @@ mod tests {
         let end = u64::from(u32::MAX);
         let rated = rate(&samples(&[0, 100, end, end]), Counter::Words32, None);
         assert_eq!((value(rated), rated.stuck), (400.0, true));
+        // Some devices have 32 bits where 64 are asked for; with 64 it goes on.
+        let rated = rate(&samples(&[end, end]), Counter::Words64, None);
+        assert_eq!((rated.rate, rated.stuck), (None, true));
+        let rated = rate(&samples(&[end - 1, end + 1]), Counter::Words64, None);
+        assert_eq!((value(rated), rated.stuck), (8.0, false));
     }
 
     proptest! {

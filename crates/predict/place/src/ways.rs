@@ -141,8 +141,7 @@ impl<'n> Ways<'n> {
                     let heads = [Some(resource), adapter_of[node.get()]];
                     let heads = heads.into_iter().flatten().map(|r| self.cost(r, 1.0));
                     self.heads[node.get()] = heads.collect();
-                    // The other direction of a cable is the link beside it.
-                    let back = only.and_then(|link| *resource_of.get(link.get() ^ 1)?);
+                    let back = only.and_then(|link| *resource_of.get(link.opposite().get())?);
                     self.tails[node.get()] = back.map(|r| self.cost(r, 1.0));
                     *classes.entry((switch, capacity, cables)).or_insert(count)
                 }

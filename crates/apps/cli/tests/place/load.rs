@@ -57,7 +57,12 @@ fn a_loaded_leaf_is_avoided_and_the_choice_without_the_load_is_told() {
     );
     // Where only the first leaf may be used, nothing changes.
     let only = json(&dir, &format!("{FOUR} --load load.toml --only n[1-4]"));
-    assert_eq!(only["load"]["changed"], false);
+    let effect = &only["load"];
+    assert_eq!(effect["changed"], false);
+    let best = seconds(&only["rows"][only["best"].as_u64().unwrap() as usize]);
+    let low = effect["best_seconds_at_low_load"].as_f64().unwrap();
+    let high = effect["best_seconds_at_high_load"].as_f64().unwrap();
+    assert!(low < best && best < high, "{best} {effect}");
 }
 
 #[test]
@@ -75,6 +80,10 @@ fn nodes_of_running_jobs_get_no_ranks_unless_only_names_them() {
     let notes = answer["assumed"].to_string();
     assert!(
         notes.contains("unless --only names them: n[1-2]"),
+        "{notes}"
+    );
+    assert!(
+        notes.contains("not in the topology, and change nothing: elsewhere"),
         "{notes}"
     );
     let only = json(&dir, &format!("{FOUR} --load load.toml --only n[1-4]"));
@@ -124,6 +133,54 @@ fn counters_of_switches_and_jobs_are_read_from_files() {
         nodes.iter().all(|n| n != "node01" && n != "node02"),
         "{nodes:?}"
     );
+}
+
+#[test]
+fn the_job_that_measures_keeps_its_nodes() {
+    let dir = directory();
+    let examples = rig::root().join("docs/examples");
+    let of = |name: &str| examples.join(name).display().to_string();
+    let jobs = "12|RUNNING|node01\n13|RUNNING|node02\n12_4|RUNNING|node03\n12_5|RUNNING|node04\n";
+    written(&dir, "jobs", jobs);
+    let mut command = idlewave();
+    command
+        .args([
+            "place",
+            "load",
+            "--no-adapters",
+            "--jobs",
+            "jobs",
+            "--topology",
+        ])
+        .arg(of("fabric.txt"))
+        .arg("--switch-counters")
+        .arg(of("perfquery-1.txt") + "@0")
+        .arg("--switch-counters")
+        .arg(of("perfquery-2.txt") + "@60")
+        .arg("--switch-counters")
+        .arg(of("iblinkinfo.txt"))
+        .current_dir(&dir);
+    let mut ids = |own: &[(&str, &str)]| -> Vec<String> {
+        let variables = ["SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"];
+        variables
+            .iter()
+            .for_each(|name| drop(command.env_remove(name)));
+        let ended = run(command.envs(own.iter().copied()));
+        ended.succeeded();
+        let ids = ended
+            .stdout
+            .lines()
+            .filter_map(|line| line.strip_prefix("id = "));
+        ids.map(|id| id.trim_matches('"').to_owned()).collect()
+    };
+    assert_eq!(ids(&[]), ["12", "13", "12_4", "12_5"]);
+    assert_eq!(ids(&[("SLURM_JOB_ID", "13")]), ["12", "12_4", "12_5"]);
+    let task = [
+        ("SLURM_JOB_ID", "20"),
+        ("SLURM_ARRAY_JOB_ID", "12"),
+        ("SLURM_ARRAY_TASK_ID", "5"),
+    ];
+    assert_eq!(ids(&task), ["12", "13", "12_4"]);
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn adapters_are_the_links_of_the_node_of_their_hosts_name() {
         said.contains("not in the topology, and left out: x"),
         "{said}"
     );
-    assert!(said.contains("taken as idle: n[3-4]"), "{said}");
+    assert!(said.contains("taken as idle: 2 nodes, n[3-4]"), "{said}");
     assert_eq!(
         (file.taken, file.seconds),
         (When::of(1_790_000_000), Some(1.0))
@@ -266,4 +266,167 @@ fn links_between_switches_are_estimated_within_jobs() {
     assert_eq!(range, (0.0, 40.0));
     let file = acquire(&tree(), &known);
     assert_eq!(file.jobs[0].nodes, "n[1-2]");
+}
+
+#[test]
+fn an_estimate_has_an_interval_only_if_all_nodes_are_measured() {
+    let hosts = |names: &[&str]| sources(names.iter().map(|n| busy(n, 40, 40)).collect());
+    let up = |sources: &Sources| {
+        let file = acquire(&tree(), sources);
+        let said = file.warnings.join("\n");
+        let range = of(&file, "leaf1", "spine1").unwrap().range;
+        assert_eq!(
+            range.is_none(),
+            said.contains("without an interval"),
+            "{said}"
+        );
+        range
+    };
+    assert_eq!(up(&hosts(&["n1", "n2", "n3", "n4"])), Some((0.0, 80.0)));
+    // What n4 sends to n1 may take any part of the links.
+    assert_eq!(up(&hosts(&["n1", "n2", "n3"])), None);
+    // Nor is it known if only one direction of a node is.
+    let mut half = hosts(&["n1", "n2", "n3", "n4"]);
+    half.hosts[3] = host(
+        "n4",
+        vec![adapter("eth0", Kind::Device, 10.0, &[(9, 1), (0, 5)])],
+    );
+    assert_eq!(up(&half), None);
+}
+
+#[test]
+fn jobs_that_share_a_node_talk_as_one() {
+    let job = |id: &str, nodes: &[&str]| RunningJob {
+        id: id.to_owned(),
+        nodes: nodes.iter().map(|n| (*n).to_owned()).collect(),
+    };
+    let up = |jobs: Vec<RunningJob>| {
+        let mut sources = sources(vec![
+            busy("n1", 0, 0),
+            busy("n2", 100, 0),
+            busy("n3", 0, 100),
+            busy("n4", 0, 0),
+        ]);
+        sources.jobs = Some(jobs);
+        let file = acquire(&tree(), &sources);
+        of(&file, "leaf1", "spine1").unwrap().range
+    };
+    let apart = vec![job("1", &["n1", "n2"]), job("2", &["n3", "n4"])];
+    assert_eq!(up(apart.clone()), Some((0.0, 0.0)));
+    // The second job of n2 reaches n3, whichever comes first.
+    let mut shared = apart;
+    shared.push(job("3", &["n2", "n3"]));
+    assert_eq!(up(shared.clone()), Some((100.0, 100.0)));
+    shared.reverse();
+    assert_eq!(up(shared), Some((100.0, 100.0)));
+}
+
+#[test]
+fn counts_of_one_time_or_of_several_kinds_are_not_mixed() {
+    let counts = |extended: &str, sent: u64| {
+        format!(
+            "# Port {extended}counters: Lid 7 port 3 (CapMask: 0x5300)\nPortXmitData:....{sent}\nPortRcvData:....0\n"
+        )
+    };
+    let links = "Switch: 0x1 leaf1:\n 7 3[ ] ==( Active)==> 9 1[ ] \"spine1\" ( )\n";
+    let file = |texts: &[(f64, String)]| {
+        let dumps = texts.iter().map(|(at, text)| dump(*at, text));
+        let dumps = dumps.chain([dump(0.0, links)]).collect();
+        acquire(
+            &tree(),
+            &Sources {
+                dumps,
+                names_switches: true,
+                ..Sources::default()
+            },
+        )
+    };
+    let wide = |sent| counts("extended ", sent);
+    let narrow = |sent| counts("", sent);
+    // The last are of 64 bits: what 32 bits say is left out.
+    let mixed = [(0.0, wide(100)), (10.0, narrow(900)), (20.0, wide(600))];
+    assert_eq!(value(&file(&mixed), "leaf1", "spine1"), 100.0);
+    // Twice in a dump.
+    let twice = [
+        (0.0, wide(100) + &wide(300)),
+        (10.0, wide(350) + &wide(550)),
+    ];
+    assert_eq!(value(&file(&twice), "leaf1", "spine1"), 100.0);
+    for once in [
+        vec![(0.0, narrow(5)), (9.0, wide(100))],
+        vec![(9.0, wide(5)), (9.0, wide(100))],
+    ] {
+        let file = file(&once);
+        assert_eq!(of(&file, "leaf1", "spine1"), None);
+        let said = file.warnings.join("\n");
+        assert!(
+            said.contains("counters of 1 port were given once only, or for one time only"),
+            "{said}"
+        );
+        assert!(said.contains("FILE@TIME"), "{said}");
+    }
+}
+
+#[test]
+fn a_counter_that_may_have_wrapped_more_than_once_is_a_warning() {
+    let walk = |octets: u64| {
+        format!(
+            "SNMPv2-MIB::sysName.0 = STRING: leaf1\nIF-MIB::ifAlias.1 = STRING: spine1\n\
+             IF-MIB::ifInOctets.1 = Counter32: 5\nIF-MIB::ifOutOctets.1 = Counter32: {octets}\n"
+        )
+    };
+    let after = |seconds: f64| {
+        let dumps = vec![dump(0.0, &walk(0)), dump(seconds, &walk(3000))];
+        acquire(
+            &tree(),
+            &Sources {
+                dumps,
+                names_switches: true,
+                ..Sources::default()
+            },
+        )
+    };
+    // 1 GB/s brings it around in 4.3 s.
+    assert_eq!(value(&after(3.0), "leaf1", "spine1"), 1000.0);
+    let late = after(60.0);
+    assert_eq!(of(&late, "leaf1", "spine1"), None);
+    assert!(
+        late.warnings[0].contains("may have wrapped more than once"),
+        "{:?}",
+        late.warnings
+    );
+    assert!(
+        late.warnings[0].contains("walk ifXTable"),
+        "{:?}",
+        late.warnings
+    );
+}
+
+#[test]
+fn intervals_of_adapters_together_do_not_depend_on_the_cut_at_0() {
+    let rate = |value: f64, half: f64| Rate {
+        value,
+        range: Some(((value - half).max(0.0), value + half)),
+    };
+    let expected = Rate {
+        value: 11.0,
+        range: Some((6.0, 16.0)),
+    };
+    assert_eq!(sum(rate(10.0, 3.0), rate(1.0, 4.0)), expected);
+    let unknown = Rate {
+        value: 1.0,
+        range: None,
+    };
+    assert_eq!(sum(rate(10.0, 3.0), unknown).range, None);
+}
+
+#[test]
+fn nodes_without_counters_are_counted() {
+    let star = Topology::star(1_501).unwrap();
+    let file = acquire(&star, &sources(vec![busy("n1", 1, 1)]));
+    let said = file.warnings.join("\n");
+    assert!(
+        said.contains("taken as idle: 1,500 nodes, n[2-1001] and others"),
+        "{said}"
+    );
 }

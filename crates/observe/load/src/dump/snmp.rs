@@ -64,7 +64,13 @@ struct Interface {
 }
 
 impl Interface {
-    fn port(self, of: &Device, index: u32) -> Port {
+    fn called(&self) -> &str {
+        let names = [&self.name, &self.descr].into_iter().flatten();
+        let mut names = names.filter(|name| !name.is_empty());
+        names.next().map_or("", String::as_str)
+    }
+
+    fn port(self, of: &Device, port: String) -> Port {
         let pair = |[sent, received]: [Option<u64>; 2], counter| {
             let (sent, received) = sent.zip(received)?;
             Some(Counts {
@@ -78,10 +84,7 @@ impl Interface {
         let peer = self.alias.filter(|alias| !alias.is_empty());
         Port {
             of: of.clone(),
-            port: self
-                .name
-                .or(self.descr)
-                .unwrap_or_else(|| index.to_string()),
+            port,
             peer: peer.map(|alias| Device {
                 name: Some(alias),
                 ..Device::default()
@@ -89,6 +92,23 @@ impl Interface {
             counts,
         }
     }
+}
+
+/// The ports of a switch. Names that are not unique get the index behind them.
+fn finish(of: &Device, interfaces: BTreeMap<u32, Interface>) -> Vec<Port> {
+    let mut times: BTreeMap<String, u32> = BTreeMap::new();
+    for one in interfaces.values() {
+        *times.entry(one.called().to_owned()).or_default() += 1;
+    }
+    let ports = interfaces.into_iter().map(|(index, one)| {
+        let port = match one.called() {
+            "" => index.to_string(),
+            name if times.get(name) == Some(&1) => name.to_owned(),
+            name => format!("{name} ({index})"),
+        };
+        one.port(of, port)
+    });
+    ports.collect()
 }
 
 pub(super) fn walk(text: &str) -> Result<Vec<Port>, LoadError> {
@@ -118,10 +138,7 @@ pub(super) fn walk(text: &str) -> Result<Vec<Port>, LoadError> {
         };
         if object == Object::SysName {
             let done = std::mem::take(&mut interfaces);
-            ports.extend(
-                done.into_iter()
-                    .map(|(index, one)| one.port(&switch, index)),
-            );
+            ports.extend(finish(&switch, done));
             switch.name = words().filter(|name| !name.is_empty());
             continue;
         }
@@ -137,11 +154,7 @@ pub(super) fn walk(text: &str) -> Result<Vec<Port>, LoadError> {
             Object::In64 => one.bytes64[1] = number()?,
         }
     }
-    ports.extend(
-        interfaces
-            .into_iter()
-            .map(|(index, one)| one.port(&switch, index)),
-    );
+    ports.extend(finish(&switch, interfaces));
     if ports.iter().any(|port| port.of.is_unknown()) {
         let why = "it does not say which switch it is of: walk sysName first, into the same file";
         return Err(LoadError::Text(why.to_owned()));

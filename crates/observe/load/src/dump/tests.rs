@@ -156,6 +156,18 @@ iso.3.6.1.2.1.31.1.1.1.10.1 = Counter64: 5
 }
 
 #[test]
+fn ports_without_a_name_of_their_own_have_their_index() {
+    let mut text = "SNMPv2-MIB::sysName.0 = STRING: leaf1\n".to_owned();
+    for (index, name) in [(1, "e"), (2, ""), (3, "e"), (4, ""), (5, "f")] {
+        text += &format!("IF-MIB::ifName.{index} = STRING: {name}\n");
+    }
+    text += "IF-MIB::ifDescr.4 = STRING: fourth\n";
+    let ports = read_dump(&text).unwrap();
+    let names: Vec<&str> = ports.iter().map(|port| port.port.as_str()).collect();
+    assert_eq!(names, ["e (1)", "2", "e (3)", "fourth", "f"]);
+}
+
+#[test]
 fn other_text_is_refused_in_one_line() {
     for (text, said) in [
         ("hello", "not a known form of counters"),

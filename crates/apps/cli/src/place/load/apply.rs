@@ -11,6 +11,7 @@ use idlewave_session::Stop;
 use idlewave_topology::{LinkIndex, Topology, Vertex, expand_hostlist, fold_hostlist};
 use idlewave_units::foreign::cut;
 use idlewave_units::{BytesPerSecond, Nanos, counted};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -99,14 +100,14 @@ impl Source {
     }
 }
 
-/// Takes the nodes of running jobs out of the available ones; they are named in a note. `--only`,
-/// which is applied later, may bring them back.
+/// Takes the nodes of running jobs out of the available ones; a note names them, another those that
+/// the topology does not have. `--only`, which is applied later, may bring them back.
 pub fn jobs(
     file: &LoadFile,
     origin: &str,
     topology: &mut Topology,
-) -> Result<Option<String>, Failure> {
-    let mut busy = std::collections::BTreeSet::new();
+) -> Result<Vec<String>, Failure> {
+    let (mut busy, mut unknown) = (BTreeSet::new(), BTreeSet::new());
     for job in &file.jobs {
         let names = expand_hostlist(&job.nodes).map_err(|error| {
             wrong(
@@ -114,17 +115,30 @@ pub fn jobs(
                 &format!("[[job]] {}: {error}", cut(&job.id)),
             )
         })?;
-        busy.extend(names.iter().filter_map(|name| topology.node(name)));
-    }
-    if busy.is_empty() {
-        return Ok(None);
+        for name in names {
+            match topology.node(&name) {
+                Some(node) => drop(busy.insert(node)),
+                None => drop(unknown.insert(name)),
+            }
+        }
     }
     topology.update_nodes(|index, node| node.free &= !busy.contains(&index));
-    let names = busy.iter().map(|node| topology.name(Vertex::Node(*node)));
-    Ok(Some(format!(
-        "nodes of running jobs get no ranks, unless --only names them: {}",
-        cut(&fold_hostlist(names))
-    )))
+    let mut notes = Vec::new();
+    if !busy.is_empty() {
+        let names = busy.iter().map(|node| topology.name(Vertex::Node(*node)));
+        notes.push(format!(
+            "nodes of running jobs get no ranks, unless --only names them: {}",
+            cut(&fold_hostlist(names))
+        ));
+    }
+    if !unknown.is_empty() {
+        let names = unknown.iter().map(String::as_str);
+        notes.push(format!(
+            "nodes of running jobs that are not in the topology, and change nothing: {}",
+            cut(&fold_hostlist(names))
+        ));
+    }
+    Ok(notes)
 }
 
 /// Subtracts the loads from a network. Also returns the note and the warnings.
@@ -221,9 +235,8 @@ fn add(
                 };
                 let links: Vec<LinkIndex> = network.topology().links_from(node).collect();
                 for link in &links {
-                    // The opposite direction is the link beside it.
                     let link = match &load.ends {
-                        Ends::Into(_) => LinkIndex::new(link.get() ^ 1),
+                        Ends::Into(_) => link.opposite(),
                         _ => *link,
                     };
                     network.add_link_load(link, rate / links.len() as f64);

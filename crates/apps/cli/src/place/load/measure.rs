@@ -16,8 +16,9 @@ use idlewave_load::{LoadFile, Sources, SwitchDump, When, acquire};
 use idlewave_measure::on_each_node;
 use idlewave_mpi::Launch;
 use idlewave_session::{Progress, Stop};
-use idlewave_topology::{Cable, Node, NodeIndex, Switch, SwitchIndex, Topology, Vertex};
+use idlewave_topology::{Node, Topology};
 use idlewave_units::Nanos;
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
@@ -113,6 +114,11 @@ pub fn run_load(args: &LoadArgs, stop: &Stop) -> Result<(), Failure> {
             sources.dumps.push(read_counters(counters, stop)?);
         }
         sources.jobs = args.jobs.as_deref().map(|p| jobs_of(p, stop)).transpose()?;
+        // The nodes of the job that measures are there to be used.
+        let own = own_job();
+        if let Some(jobs) = &mut sources.jobs {
+            jobs.retain(|job| !own.contains(&job.id));
+        }
         if !args.topology.is_empty() {
             let read = read_files(&args.topology, None)?;
             warnings.extend(read.warnings);
@@ -164,14 +170,9 @@ pub fn one_switch(hosts: &[HostCounters]) -> Result<Topology, Failure> {
     let mut names: Vec<&str> = hosts.iter().map(|host| host.host.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    let cable = |node| {
-        let ends = (NodeIndex::new(node), SwitchIndex::new(0));
-        Cable::new(Vertex::Node(ends.0), Vertex::Switch(ends.1))
-    };
-    let cables: Vec<Cable> = (0..names.len()).map(cable).collect();
     let nodes = names.into_iter().map(Node::new).collect();
     // The name of the switch must be none of a host.
-    Topology::from_cables(nodes, vec![Switch::new("(switch)")], &cables).map_err(|error| {
+    Topology::on_one_switch(nodes, "(switch)").map_err(|error| {
         Failure::new(Exit::Usage, format!("measure the load: {error}"))
             .with_next("give the names of nodes and switches with --topology")
     })
@@ -214,6 +215,15 @@ fn read_counters(given: &str, stop: &Stop) -> Result<SwitchDump, Failure> {
         }
     };
     Ok(SwitchDump { at, ports })
+}
+
+/// What Slurm may call the job that this process runs in: squeue writes a task of an array as
+/// `1234_5`.
+fn own_job() -> Vec<String> {
+    let of = |name: &str| env::var(name).ok();
+    let task = of("SLURM_ARRAY_JOB_ID").zip(of("SLURM_ARRAY_TASK_ID"));
+    let task = task.map(|(array, task)| format!("{array}_{task}"));
+    of("SLURM_JOB_ID").into_iter().chain(task).collect()
 }
 
 fn jobs_of(path: &Path, stop: &Stop) -> Result<Vec<idlewave_load::jobs::RunningJob>, Failure> {
