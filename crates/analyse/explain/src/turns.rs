@@ -157,7 +157,7 @@ pub fn for_each_way(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use idlewave_run::tables::Region;
+    use idlewave_run::tables::{Region, Table};
     use idlewave_run::testing::empty_manifest;
     use idlewave_run::{ExchangeVariant, RankSheet, RunWriter};
     use idlewave_units::{Nanos, NodeId, Pid, Rank};

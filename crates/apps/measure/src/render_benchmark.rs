@@ -114,7 +114,7 @@ fn parts(out: &mut String, found: &BenchmarkSheet) -> Result {
     if found.ranks.len() > 1 {
         for (place, name) in ["least", "median", "most"].into_iter().enumerate() {
             row_of(out, name, |part| {
-                spread(found.ranks.iter().map(|t| part(t)))[place]
+                spread(found.ranks.iter().map(&part))[place]
             })?;
         }
     }
