@@ -2,16 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A number measured in several repetitions.
+/// A number measured in several repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GangNumber {
     /// The median.
     pub median: f64,
-    /// The smallest.
-    pub least: f64,
-    /// The largest.
-    pub most: f64,
-    /// Number of repetitions.
+    /// Lower end of its 95 % interval; the least of fewer than 6 repeats, and of several programs.
+    pub low: f64,
+    /// Upper end, or the most.
+    pub high: f64,
+    /// Number of values.
     pub n: u64,
 }
 

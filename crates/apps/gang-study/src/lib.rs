@@ -23,6 +23,6 @@ pub use keep::Kept;
 pub use npb::{Extent, NpbPlan, choose, names, npb};
 pub use sheet::sheet;
 pub use study::{
-    Filled, Row, Spread, Study, program_words, row_words, study, treatment_words, words,
+    Filled, Repeats, Row, Spread, Study, program_words, row_words, study, treatment_words, words,
 };
 pub use text::text;

@@ -8,9 +8,13 @@ use idlewave_report::{GangContexts, GangNumber, GangRow, GangSheet, GangSwitches
 /// The sheet of a study, with its command line.
 pub fn sheet(study: &Study, command: Vec<String>, idlewave: &str) -> GangSheet {
     let (made, wanted) = study.repeats;
-    let mut details = vec![format!(
-        "{made} of {wanted} repeats, each running all cases in turn"
-    )];
+    let mut details = vec![match study.limit {
+        Some(limit) => format!(
+            "{made} repeats: the first {wanted} of all cases in turn, the others of cases not known to be over or under {}",
+            idlewave_units::show::percent(limit)
+        ),
+        None => format!("{made} of {wanted} repeats, each running all cases in turn"),
+    }];
     details.extend(
         study
             .carrier
@@ -50,10 +54,11 @@ pub fn sheet(study: &Study, command: Vec<String>, idlewave: &str) -> GangSheet {
 }
 
 fn number(spread: &Spread) -> GangNumber {
+    let (low, high) = spread.ends();
     GangNumber {
         median: spread.median,
-        least: spread.least,
-        most: spread.most,
+        low,
+        high,
         n: spread.n as u64,
     }
 }

@@ -12,12 +12,12 @@ use idlewave_session::{Progress, Stop};
 use idlewave_stats::quantiles;
 use idlewave_units::Nanos;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Ends of gaps within this time belong to one thaw.
 const ONE_THAW: u64 = 5_000_000;
 
-/// A number over the repeats: median, minimum, maximum.
+/// A number over the repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// The median.
@@ -26,24 +26,59 @@ pub struct Spread {
     pub least: f64,
     /// The maximum.
     pub most: f64,
+    /// The 95 % interval of the median; `None` with too few values, or several of one repeat.
+    pub interval: Option<(f64, f64)>,
     /// The number of values.
     pub n: usize,
 }
 
 impl Spread {
-    /// The spread of some numbers; `None` without any.
+    /// The spread of some numbers, several of which may be of one repeat; `None` without any.
     pub fn of(values: &[f64]) -> Option<Spread> {
-        let median = quantiles::median_of(values)?;
-        let least = values.iter().copied().min_by(f64::total_cmp)?;
-        let most = values.iter().copied().max_by(f64::total_cmp)?;
-        let n = values.len();
         Some(Spread {
-            median,
-            least,
-            most,
-            n,
+            median: quantiles::median_of(values)?,
+            least: values.iter().copied().min_by(f64::total_cmp)?,
+            most: values.iter().copied().max_by(f64::total_cmp)?,
+            interval: None,
+            n: values.len(),
         })
     }
+
+    /// The spread of a number of each repeat; `None` without any.
+    pub fn of_repeats(values: &[f64]) -> Option<Spread> {
+        let estimate = quantiles::median_of_floats(values);
+        let enough = values.len() >= quantiles::MEDIAN_NEEDS;
+        Some(Spread {
+            interval: enough.then_some((estimate.low, estimate.high)),
+            ..Self::of(values)?
+        })
+    }
+
+    /// The ends of the interval; of the values where there is none.
+    pub fn ends(&self) -> (f64, f64) {
+        self.interval.unwrap_or((self.least, self.most))
+    }
+
+    /// Whether a ratio is more than this share over 1, by its interval; `None`: not known.
+    pub fn is_over(&self, share: f64) -> Option<bool> {
+        let (low, high) = self.interval?;
+        let bound = 1.0 + share;
+        match (low > bound, high <= bound) {
+            (true, _) => Some(true),
+            (_, true) => Some(false),
+            (false, false) => None,
+        }
+    }
+}
+
+/// How often the cases of a study run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Repeats {
+    /// All cases.
+    pub all: u32,
+    /// Cases whose overhead is not yet known to be over or under a share, with that share, and the
+    /// most repeats.
+    pub until: Option<(f64, u32)>,
 }
 
 /// The results of one case.
@@ -93,8 +128,10 @@ pub struct Study {
     pub alone: Vec<(Case, Spread)>,
     /// The tables with their numbers.
     pub tables: Vec<Filled>,
-    /// The number of repeats completed, and requested.
+    /// The number of repeats completed, and requested of all cases.
     pub repeats: (u32, u32),
+    /// The share that the overhead of each case was to be known to be over or under.
+    pub limit: Option<f64>,
     /// Switches by the policy for network contexts; empty if not measured.
     pub contexts: Vec<Contexts>,
     /// Why cache misses were not counted; `None` if they were.
@@ -112,7 +149,7 @@ pub struct Study {
 pub fn study(
     bench: &Bench,
     tables: &[Table],
-    repeats: u32,
+    repeats: Repeats,
     machine: String,
     mut kept: Option<&mut Kept>,
     stop: &Stop,
@@ -124,20 +161,29 @@ pub fn study(
             cases.push(case.clone());
         }
     }
-    let total = f64::from(repeats) * cases.len() as f64;
+    let most = repeats
+        .until
+        .map_or(repeats.all, |(_, most)| most.max(repeats.all));
     let mut done: Vec<BTreeMap<usize, Trial>> = Vec::new();
     let mut number = 0;
-    'repeats: for repeat in 0..repeats {
+    'repeats: for repeat in 0..most {
+        let (running, of) = match repeats.until {
+            Some((limit, _)) if repeat >= repeats.all => {
+                let running = undecided(tables, &cases, &done, limit);
+                if running.is_empty() {
+                    break;
+                }
+                (running, format!("at most {most}"))
+            }
+            _ => ((0..cases.len()).collect(), repeats.all.to_string()),
+        };
         let mut of_this = BTreeMap::new();
-        for at in 0..cases.len() {
+        for place in 0..running.len() {
             // Each repeat starts with another case, so that no case always follows the same one.
-            let at = (at + repeat as usize) % cases.len();
-            progress.part(&format!(
-                "{} of {repeats}: {}",
-                repeat + 1,
-                words(&cases[at])
-            ));
-            progress.at(number as f64 / total);
+            let at = running[(place + repeat as usize) % running.len()];
+            progress.part(&format!("{} of {of}: {}", repeat + 1, words(&cases[at])));
+            let share = f64::from(repeat) + place as f64 / running.len() as f64;
+            progress.at(share / f64::from(most));
             number += 1;
             let before = kept
                 .as_deref()
@@ -159,7 +205,35 @@ pub fn study(
         }
         done.push(of_this);
     }
-    Ok(judge(tables, &cases, &done, repeats, machine))
+    Ok(Study {
+        limit: repeats.until.map(|(limit, _)| limit),
+        ..judge(tables, &cases, &done, repeats.all, machine)
+    })
+}
+
+/// The cases of which it is not known whether their overhead is over the limit, each with its
+/// programs alone.
+fn undecided(
+    tables: &[Table],
+    cases: &[Case],
+    done: &[BTreeMap<usize, Trial>],
+    limit: f64,
+) -> Vec<usize> {
+    let mut wanted = BTreeSet::new();
+    let compared = tables
+        .iter()
+        .filter(|table| table.compares == Compares::BackToBack);
+    for case in compared.flat_map(|table| &table.cases) {
+        let row = row(Compares::BackToBack, case, cases, done);
+        if row.is_some_and(|row| row.ratio.is_over(limit).is_none()) {
+            let alone = case.programs.iter().map(|program| {
+                Case::together(std::slice::from_ref(program), case.treatment.baseline())
+            });
+            let of_case = alone.chain([case.clone()]);
+            wanted.extend(of_case.filter_map(|one| cases.iter().position(|case| *case == one)));
+        }
+    }
+    wanted.into_iter().collect()
 }
 
 fn judge(
@@ -185,7 +259,7 @@ fn judge(
         .filter_map(|(at, case)| {
             let trials = done.iter().filter_map(|repeat| repeat.get(&at));
             let times: Vec<f64> = trials.map(|t| t.makespan().as_f64() / 1e9).collect();
-            Some((case, Spread::of(&times)?))
+            Some((case, Spread::of_repeats(&times)?))
         });
     let carriers = done
         .iter()
@@ -207,6 +281,7 @@ fn judge(
         same_results: same_results(cases, done),
         tables: filled,
         repeats: (done.len() as u32, wanted),
+        limit: None,
     }
 }
 
@@ -269,14 +344,18 @@ fn row(
             more_misses.push(together as f64 / missed as f64);
         }
     }
+    let spread = match compares {
+        Compares::BackToBack | Compares::First => Spread::of_repeats,
+        Compares::Response => Spread::of,
+    };
     Some(Row {
         case: case.clone(),
-        ratio: Spread::of(&ratios)?,
-        seconds: Spread::of(&seconds)?,
+        ratio: spread(&ratios)?,
+        seconds: spread(&seconds)?,
         skew: skew(case, &trials),
-        cache_misses: Spread::of(&more_misses),
-        switching: Spread::of(&switching),
-        cpu_time: Spread::of(&more_cpu),
+        cache_misses: Spread::of_repeats(&more_misses),
+        switching: Spread::of_repeats(&switching),
+        cpu_time: Spread::of_repeats(&more_cpu),
         switches: trials.last().and_then(|trial| trial.switches.clone()),
         trials,
     })
@@ -555,6 +634,44 @@ mod tests {
         let repeat = BTreeMap::from([(0, first), (1, second), (2, pair)]);
         let found = judge(&tables, &cases, &[repeat], 1, String::new());
         assert_eq!(found.tables[0].rows[0].ratio.median, 50.0 / (10.0 + 15.0));
+    }
+
+    #[test]
+    fn cases_run_until_it_is_known_whether_they_are_over_the_limit() {
+        let tables = crate::case::given(&[Nanos::from_millis(10)], false);
+        let cases: Vec<Case> = [baselines(&tables), tables[0].cases.clone()].concat();
+        // Alone 2 and 3; in turns at and above 1 % more, freely 40 % more.
+        let repeat = |pair: u64| {
+            BTreeMap::from([
+                (0, trial(&[(0, 2_000)], 1.0)),
+                (1, trial(&[(0, 3_000)], 1.0)),
+                (2, trial(&[(0, pair), (0, pair)], 1.0)),
+                (3, trial(&[(0, 7_000), (0, 7_000)], 1.0)),
+            ])
+        };
+        let mut done: Vec<_> = [5_049, 5_050, 5_051, 5_052, 5_053].map(repeat).to_vec();
+        // Five have no interval.
+        assert_eq!(undecided(&tables, &cases, &done, 0.01), [0, 1, 2, 3]);
+        done.push(repeat(5_054));
+        let found = judge(&tables, &cases, &done, 6, String::new());
+        let [turns, free] = [0, 1].map(|row: usize| found.tables[0].rows[row].ratio);
+        assert_eq!(turns.interval, Some((1.0098, 1.0108)));
+        assert_eq!((turns.is_over(0.01), free.is_over(0.01)), (None, Some(true)));
+        assert_eq!(undecided(&tables, &cases, &done, 0.01), [0, 1, 2]);
+        let limited = Study {
+            limit: Some(0.01),
+            ..found.clone()
+        };
+        let text = crate::text::text(&limited);
+        assert!(
+            text.contains("of 2: under 1.00 % 0, > over 1, ? not known 1"),
+            "{text}"
+        );
+        let marks = text.lines().filter(|l| l.starts_with(['>', '?']));
+        assert_eq!(marks.count(), 2);
+        assert_eq!(turns.is_over(0.0108), Some(false));
+        assert_eq!(turns.is_over(0.0097), Some(true));
+        assert!(undecided(&tables, &cases, &done, 0.02).is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::case::{Compares, Table};
 use crate::contexts::SIZES;
 use crate::study::{Filled, Row, Spread, Study, row_words, words};
 use idlewave_gang_agent::control::{Quantiles, SwitchStatus};
-use idlewave_units::Nanos;
+use idlewave_units::{Nanos, counted};
 use idlewave_units::show::{self, time};
 use std::fmt::Write as _;
 
@@ -16,16 +16,20 @@ pub fn text(study: &Study) -> String {
     if let Some(carrier) = &study.carrier {
         let _ = writeln!(out, "  programs over {carrier}");
     }
+    let repeats = match made < wanted {
+        true => format!("{made} of {} made", counted(wanted, "repeat")),
+        false => counted(made, "repeat"),
+    };
     let _ = writeln!(
         out,
-        "  {made} of {wanted} repeats, cases in turn; median (least..most) over them\n"
+        "  {repeats}, cases in turn; median (95 % interval), of fewer than 6 (least..most)\n"
     );
     out.push_str("ALONE\n");
     for (case, time) in &study.alone {
         let _ = writeln!(out, "  {:<46} {}", words(case), seconds(time));
     }
     for filled in &study.tables {
-        table(&mut out, filled);
+        table(&mut out, filled, study.limit);
     }
     overheads(&mut out, study);
     cache_misses(&mut out, study);
@@ -36,11 +40,6 @@ pub fn text(study: &Study) -> String {
         true => "Every program gave the same result in all cases.\n",
         false => "RESULTS DIFFER between runs of the same program: do not trust this machine.\n",
     });
-    if made < 6 {
-        out.push_str(
-            "With fewer than 6 repeats, least and most do not bound the median at 95 %.\n",
-        );
-    }
     out
 }
 
@@ -48,7 +47,7 @@ fn seconds(time: &Spread) -> String {
     spread(time, show::seconds)
 }
 
-fn table(out: &mut String, filled: &Filled) {
+fn table(out: &mut String, filled: &Filled, limit: Option<f64>) {
     let _ = writeln!(out, "\n{}", filled.table.name.to_uppercase());
     let head = match filled.table.compares {
         Compares::BackToBack => "over its programs one after the other",
@@ -61,8 +60,32 @@ fn table(out: &mut String, filled: &Filled) {
             Compares::BackToBack => percent(&row.ratio),
             Compares::First | Compares::Response => times(&row.ratio),
         };
-        let _ = writeln!(out, "  {:<46} {ratio}", row_words(&filled.table, &row.case));
+        let mark = match limit_of(filled, limit).map(|limit| row.ratio.is_over(limit)) {
+            Some(Some(true)) => '>',
+            Some(None) => '?',
+            Some(Some(false)) | None => ' ',
+        };
+        let _ = writeln!(out, "{mark} {:<46} {ratio}", row_words(&filled.table, &row.case));
     }
+    if let Some(limit) = limit_of(filled, limit) {
+        let verdicts = filled.rows.iter().map(|row| row.ratio.is_over(limit));
+        let verdicts: Vec<Option<bool>> = verdicts.collect();
+        let of = |wanted| verdicts.iter().filter(|found| **found == wanted).count();
+        let _ = writeln!(
+            out,
+            "  of {}: under {limit} {}, > over {}, ? not known {}",
+            verdicts.len(),
+            of(Some(false)),
+            of(Some(true)),
+            of(None),
+            limit = show::percent(limit)
+        );
+    }
+}
+
+/// The limit, where a table compares with one after the other.
+fn limit_of(filled: &Filled, limit: Option<f64>) -> Option<f64> {
+    limit.filter(|_| filled.table.compares == Compares::BackToBack)
 }
 
 /// Of what is more than one after the other: the part of switches, and what the ranks' CPU time grew
@@ -130,8 +153,9 @@ fn times(ratio: &Spread) -> String {
 }
 
 fn spread(of: &Spread, shown: impl Fn(f64) -> String) -> String {
-    let [median, least, most] = [of.median, of.least, of.most].map(shown);
-    format!("{median} ({least}..{most})")
+    let (low, high) = of.ends();
+    let [median, low, high] = [of.median, low, high].map(shown);
+    format!("{median} ({low}..{high})")
 }
 
 fn phases(out: &mut String, study: &Study) {

@@ -29,7 +29,7 @@ pub fn gang_page(sheet: &GangSheet) -> String {
     let run = format!("study of gang switching: {}", text(&sheet.machine));
     let said = [
         "Times are measured inside the programs, from the first step of the first rank to the last step of the last; cases run in turns, and each is compared with the programs alone in the same repeat.",
-        "Bars are medians over the repeats; lines from the least to the most. Fewer than 6 repeats bound no median at 95 %.",
+        "Numbers and bars are medians over the repeats, with their 95 % intervals; with fewer than 6 repeats, and for programs that arrive, from the least to the most.",
     ];
     let version = format!("idlewave {}.", sheet.idlewave);
     let body = body(&run, parts) + &footer(&said, &sheet.command, &version);
@@ -107,7 +107,7 @@ fn compared(sheet: &GangSheet) -> String {
     content.push_str("<h3>alone</h3>\n");
     content.push_str(&wide_table(
         "",
-        &[("program", "What ran"), ("time", "Median, least to most")],
+        &[("program", "What ran"), ("time", "Median and interval")],
         &alone,
     ));
     section("compared", "Compared with the programs alone", &content)
@@ -117,8 +117,8 @@ fn spread(path: &str, n: &GangNumber, shown: fn(f64) -> String) -> String {
     format!(
         "{} <small>{} to {}</small>",
         number(&format!("{path}.median"), n.median, &shown(n.median)),
-        number(&format!("{path}.least"), n.least, &shown(n.least)),
-        number(&format!("{path}.most"), n.most, &shown(n.most))
+        number(&format!("{path}.low"), n.low, &shown(n.low)),
+        number(&format!("{path}.high"), n.high, &shown(n.high))
     )
 }
 
@@ -161,20 +161,20 @@ fn rows(t: usize, table: &GangTable) -> String {
         ("case", "What was done to the programs"),
         (
             "ratio",
-            "Time over that of the programs alone: median, least to most",
+            "Time over that of the programs alone",
         ),
-        ("time", "Median, least to most"),
+        ("time", "Median and interval"),
         (
             "switches",
-            "Time in switches, during which no program runs, over the time of the programs alone: median, least to most",
+            "Time in switches, during which no program runs, over the time of the programs alone",
         ),
         (
             "CPU time",
-            "Of the ranks, over that of the programs alone: median, least to most",
+            "Of the ranks, over that of the programs alone",
         ),
         (
             "cache misses",
-            "Over those of the programs alone: median, least to most",
+            "Over those of the programs alone",
         ),
         ("n", "Repeats"),
     ];
@@ -186,7 +186,7 @@ fn chart(t: usize, table: &GangTable) -> String {
     let most = table
         .rows
         .iter()
-        .map(|row| row.ratio.most)
+        .map(|row| row.ratio.high)
         .fold(1.0, f64::max)
         * 1.05;
     let x = |ratio: f64| LEFT + (WIDTH - LEFT - 70.0) * (ratio / most).clamp(0.0, 1.0);
@@ -208,14 +208,14 @@ fn chart(t: usize, table: &GangTable) -> String {
         };
         let (label, name) = (LEFT - 8.0, text(&row.label));
         let (below, middle) = (y + 15.0, y + BAR / 2.0);
-        let (least, most) = (x(row.ratio.least), x(row.ratio.most));
+        let (low, high) = (x(row.ratio.low), x(row.ratio.high));
         let wide = x(row.ratio.median) - LEFT;
-        let after = most + 28.0;
+        let after = high + 28.0;
         let shown = show::factor(row.ratio.median);
         content.push_str(&format!(
             "<text class=\"tick end\" x=\"{label:.1}\" y=\"{below:.1}\">{name}</text>\
              <rect x=\"{LEFT}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{BAR}\" style=\"fill:{colour}\"/>\
-             <line class=\"whisker\" x1=\"{least:.1}\" x2=\"{most:.1}\" y1=\"{middle:.1}\" y2=\"{middle:.1}\"/>\
+             <line class=\"whisker\" x1=\"{low:.1}\" x2=\"{high:.1}\" y1=\"{middle:.1}\" y2=\"{middle:.1}\"/>\
              <text class=\"tick\" x=\"{after:.1}\" y=\"{below:.1}\">{shown}</text>"
         ));
     }
@@ -344,8 +344,8 @@ mod tests {
     fn number(median: f64) -> GangNumber {
         GangNumber {
             median,
-            least: median * 0.9,
-            most: median * 1.2,
+            low: median * 0.9,
+            high: median * 1.2,
             n: 5,
         }
     }

@@ -124,7 +124,7 @@ pub struct AgentArgs {
 }
 
 /// Parses a share: `2%` or `0.02`.
-fn part(text: &str) -> Result<f64, String> {
+pub(super) fn part(text: &str) -> Result<f64, String> {
     let (number, scale) = match text.strip_suffix('%') {
         Some(number) => (number, 100.0),
         None => (text, 1.0),

@@ -16,7 +16,7 @@ use idlewave_session::{Quiet, Stop};
 use idlewave_units::counted;
 
 use idlewave_gang_study::{
-    Bench, Extent, Kept, TrialError, built_in, choose, contexts, given, names, npb as npb_tables,
+    Bench, Extent, Kept, Repeats, TrialError, built_in, choose, contexts, given, names, npb as npb_tables,
     sheet, study, text,
 };
 use idlewave_report::gang_page;
@@ -71,6 +71,13 @@ pub struct StudyArgs {
     /// Number of runs of each case
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     repeats: u32,
+    /// Repeat cases further until it is known whether they take this much longer than one after the
+    /// other, as in 1%
+    #[arg(long, value_name = "PERCENT", value_parser = super::serve::part)]
+    decide: Option<f64>,
+    /// Most runs of each case with --decide
+    #[arg(long, default_value_t = 30, requires = "decide", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    most: u32,
     /// Approximate run time of a built-in program alone
     #[arg(long, default_value = "1s", value_name = "TIME")]
     length: Nanos,
@@ -269,7 +276,10 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
     let found = study(
         &bench,
         &tables,
-        args.repeats,
+        Repeats {
+            all: args.repeats,
+            until: args.decide.map(|limit| (limit, args.most)),
+        },
         machine(),
         kept.as_mut(),
         stop,
