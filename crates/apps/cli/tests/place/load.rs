@@ -184,6 +184,24 @@ fn the_job_that_measures_keeps_its_nodes() {
 }
 
 #[test]
+fn slurm_is_asked_for_the_jobs_that_run() {
+    let script = "set -- $IDLEWAVE_NODES\n\
+        sbatch --quiet -w $1 -o /dev/null --wrap 'sleep 600' || exit 1\n\
+        while [ \"$(squeue -h -o %T)\" != RUNNING ]; do sleep 0.1; done\n\
+        \"$IDLEWAVE\" place load --jobs squeue --interval 1s --adapters '*' | grep -A2 '^\\[\\[job'\n\
+        echo \"on $1, $(squeue -h -o %i)\"\n\
+        scancel $(squeue -h -o %i)";
+    let Some(out) = rig::on_nodes("with_slurm 1", script, &[]) else {
+        return;
+    };
+    let said = String::from_utf8_lossy(&out.stdout);
+    let last = said.lines().find_map(|line| line.strip_prefix("on "));
+    let (node, id) = last.and_then(|line| line.split_once(", ")).unwrap();
+    assert!(said.contains(&format!("id = \"{id}\"")), "{said}");
+    assert!(said.contains(&format!("nodes = \"{node}\"")), "{said}");
+}
+
+#[test]
 fn what_cannot_be_used_is_refused_in_one_line() {
     let dir = directory();
     written(&dir, "text", "hello\n");

@@ -18,15 +18,19 @@ use idlewave_mpi::Launch;
 use idlewave_session::{Progress, Stop};
 use idlewave_topology::{Node, Topology};
 use idlewave_units::Nanos;
+use idlewave_units::foreign::cut;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// The largest file of counters or jobs: all ports of a fabric of ten thousand nodes take 40 MB.
 const MOST_BYTES: usize = 256 << 20;
 /// Readings within the interval: enough for a spread, rare enough to disturb nothing.
 const PIECES: u32 = 10;
+/// The command that tells the jobs of Slurm: squeue(1).
+const SQUEUE: &str = "squeue";
 const LEAST: Duration = Duration::from_secs(1);
 const MOST: Duration = Duration::from_secs(600);
 
@@ -56,7 +60,7 @@ pub struct LoadArgs {
     /// times at least. FILE@TIME where the file was not written when they were read
     #[arg(long, value_name = "FILE[@TIME]")]
     switch_counters: Vec<String>,
-    /// Running jobs: output of squeue or scontrol show job
+    /// Running jobs: output of squeue or scontrol show job; `squeue` asks Slurm now
     #[arg(long, value_name = "FILE")]
     jobs: Option<PathBuf>,
 }
@@ -226,10 +230,31 @@ fn own_job() -> Vec<String> {
     of("SLURM_JOB_ID").into_iter().chain(task).collect()
 }
 
+/// What Slurm says of the running jobs. Ctrl-C ends the question too.
+fn squeue() -> Result<String, Failure> {
+    let refused = |why: String| {
+        Failure::new(Exit::NotPossible, format!("ask Slurm for its jobs: {why}"))
+            .with_next("check that squeue works here, or give its output of another node with --jobs")
+    };
+    let ended = Command::new(SQUEUE)
+        .args(["--noheader", "--states=running", "--format=%i|%T|%N"])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| refused(error.to_string()))?;
+    if !ended.status.success() {
+        let said = String::from_utf8_lossy(&ended.stderr);
+        return Err(refused(cut(said.lines().next().unwrap_or_default().trim())));
+    }
+    Ok(String::from_utf8_lossy(&ended.stdout).into_owned())
+}
+
 fn jobs_of(path: &Path, stop: &Stop) -> Result<Vec<idlewave_load::jobs::RunningJob>, Failure> {
     const NEXT: &str =
         "give the output of squeue --json, scontrol show job, or squeue -o '%i|%T|%N'";
-    let text = read_text(path, MOST_BYTES, NEXT, Some(stop))?;
+    let text = match path == Path::new(SQUEUE) {
+        true => squeue()?,
+        false => read_text(path, MOST_BYTES, NEXT, Some(stop))?,
+    };
     read_jobs(&text).map_err(|error| {
         Failure::new(Exit::Bundle, format!("read {}: {error}", path.display())).with_next(NEXT)
     })
