@@ -28,18 +28,21 @@ pub fn on_ranks<F: Fabric, T>(
     progress: &dyn Progress,
     work: impl FnOnce(&mut F) -> Result<T, MeasureError>,
 ) -> Result<Option<T>, MeasureError> {
-    let done = fabric.with_ranks(members, |fabric| {
-        let done = work(fabric);
-        if let Some(error) = done.as_ref().err().filter(|e| !is_agreed(e)) {
+    let mut failure = None;
+    let done = fabric.with_ranks(members, |fabric| match work(fabric) {
+        Err(error) if !is_agreed(&error) => {
             progress.note(&error.to_string());
             fabric.fail();
+            failure = Some(error);
+            None
         }
-        done
-    })?;
-    let done = done.transpose();
-    if done.as_ref().is_err_and(|e| !is_agreed(e)) {
-        return done;
+        done => Some(done),
+    });
+    // Rather than that a rank failed, which this one did.
+    if let Some(error) = failure {
+        return Err(error);
     }
+    let done = done?.flatten().transpose();
     let wrong = gather::of_all(fabric, [u64::from(done.is_err())])?;
     match done {
         Ok(_) if wrong.contains(&[1]) => Err(MeasureError::Benchmark(WorkloadError::NotVerified {

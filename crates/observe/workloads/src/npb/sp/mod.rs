@@ -243,13 +243,12 @@ mod tests {
                 .collect();
             let longest = held.iter().map(|&(_, longest)| longest).max();
             let message = 8 * Sweeps::<LANES, KEPT>::longest_message(grid, ranks, reach);
-            assert_eq!(longest, Some(message), "{ranks}");
+            let equal_cells = (grid - 2) % ranks.isqrt() == 0;
+            assert!(longest <= Some(message), "{ranks}: {longest:?} of {message}");
+            assert!(!equal_cells || longest == Some(message), "{ranks}");
             for (held, _) in held {
                 assert!(held <= stated, "{ranks}: {held} of {stated}");
-                // All cells are equal.
-                if (grid - 2) % ranks.isqrt() == 0 {
-                    assert_eq!(held, stated, "{ranks}");
-                }
+                assert!(!equal_cells || held == stated, "{ranks}: {held} of {stated}");
             }
         }
     }
