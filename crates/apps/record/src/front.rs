@@ -52,6 +52,9 @@ pub struct RecordOptions {
     pub program: Vec<OsString>,
     /// The whole command line, for the manifest.
     pub command: Vec<String>,
+    /// Whether the ranks of several nodes compare their clocks at the end of MPI_Init and at the
+    /// start of MPI_Finalize, which takes a while.
+    pub clocks: bool,
     /// For a command that nobody attends: the file for its output, standard and error. It then has
     /// no input, and processes of this node that outlive it are killed. `None`: it inherits the
     /// standard streams.
@@ -95,6 +98,9 @@ pub fn record(
         .clone()
         .unwrap_or_else(|| PathBuf::from(format!("idlewave-record-{}", Utc::now().for_file())));
     let mut nodes = Nodes::of(&options.program, options.at, &path, options.trace)?;
+    if let Some(nodes) = nodes.as_mut().filter(|_| !options.clocks) {
+        nodes.omit_clocks();
+    }
     let mut recorder = NodeRecorder::start(NodeConfig {
         output: path.clone(),
         command: options.command.clone(),

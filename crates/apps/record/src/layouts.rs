@@ -349,6 +349,8 @@ impl Study<'_> {
             command: std::env::args_os()
                 .map(|arg| arg.to_string_lossy().into_owned())
                 .collect(),
+            // Each rank is timed by its own clock.
+            clocks: false,
             unattended: Some(words),
         };
         let recorded = record(&options, signals, &Quiet)?;
