@@ -69,6 +69,8 @@ impl RecordArgs {
             command: std::env::args_os()
                 .map(|arg| arg.to_string_lossy().into_owned())
                 .collect(),
+            clocks: true,
+            unattended: None,
         }
     }
 }

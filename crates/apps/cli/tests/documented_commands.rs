@@ -24,15 +24,17 @@ use std::time::Instant;
 const NOT_RUN: [&str; 2] = ["./check", "./check --long"];
 /// Commands that launch idlewave in parallel: crates/apps/cli/tests/measure.rs runs these
 /// measurements under every launcher, slow_links.rs the calibration, placement_measured.rs the
-/// study of placements, nodes.rs that of nodes, place.rs that of the load, gang_contexts.rs the study
+/// study of placements, place_program.rs that of programs, nodes.rs that of nodes, place.rs that of the load, gang_contexts.rs the study
 /// with benchmarks.
-const LAUNCHED: [&str; 9] = [
+const LAUNCHED: [&str; 11] = [
     "sudo idlewave gang study --npb",
     "mpirun -n 64 --map-by ppr:1:node idlewave study",
     "srun -N 64 --ntasks-per-node=1 idlewave study",
     "mpirun -n 4 idlewave measure ",
     "mpirun -n 16 --map-by ppr:4:node idlewave place study",
     "mpirun -n 8 --map-by ppr:2:node idlewave place study",
+    "idlewave place study -- ./app",
+    "idlewave place study --hosts node[1-4] ",
     "mpirun -n 8 --map-by ppr:4:node idlewave place calibrate",
     "mpirun -n 16 --map-by ppr:1:node idlewave place load",
     "srun -N 16 --ntasks-per-node=1 idlewave place load",

@@ -6,13 +6,14 @@ use crate::tree::{descendants, send};
 use idlewave_sys::process::{Signal, await_end};
 use idlewave_units::Pid;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 /// Starts a command with additions to its environment. It inherits the standard streams.
@@ -23,15 +24,29 @@ pub fn start(
     command: &[OsString],
     environment: &[(OsString, OsString)],
 ) -> Result<Child, RecordError> {
+    start_into(command, environment, None)
+}
+
+/// The same; with a file, the command's standard output and error go there, and it has no input.
+pub(crate) fn start_into(
+    command: &[OsString],
+    environment: &[(OsString, OsString)],
+    words: Option<&File>,
+) -> Result<Child, RecordError> {
     let (name, arguments) = command.split_first().ok_or(RecordError::NoCommand)?;
     find(name)?;
     let mut started = Command::new(name);
     started.args(arguments);
     started.envs(environment.iter().map(|(name, value)| (name, value)));
-    started.spawn().map_err(|source| RecordError::NotStarted {
+    let not_started = |source| RecordError::NotStarted {
         command: name.to_string_lossy().into_owned(),
         source,
-    })
+    };
+    if let Some(words) = words {
+        let copy = || words.try_clone().map_err(not_started);
+        started.stdin(Stdio::null()).stdout(copy()?).stderr(copy()?);
+    }
+    started.spawn().map_err(not_started)
 }
 
 /// Waits for the end of a command and passes signals on to it; the second termination signal kills

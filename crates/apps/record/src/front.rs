@@ -1,6 +1,6 @@
 //! `idlewave record -- COMMAND` from start to end.
 
-use crate::child::{exit_code, find, start, when_ended};
+use crate::child::{exit_code, find, start_into, when_ended};
 use crate::error::RecordError;
 use crate::merge::Front;
 use crate::node::{KernelTrace, NodeBundle, NodeConfig, NodeRecorder, Seen};
@@ -16,7 +16,7 @@ use idlewave_session::{Lock, Progress, SessionError, Utc, complete_ranks};
 use idlewave_sys::process::Signal;
 use idlewave_units::Pid;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ const QUIET: Duration = Duration::from_secs(300);
 const HURRIED: Duration = Duration::from_secs(30);
 
 /// What to record.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct RecordOptions {
     /// Directory for the bundle; `None` for a new one named after the date.
     pub output: Option<PathBuf>,
@@ -52,6 +52,13 @@ pub struct RecordOptions {
     pub program: Vec<OsString>,
     /// The whole command line, for the manifest.
     pub command: Vec<String>,
+    /// Whether the ranks of several nodes compare their clocks at the end of MPI_Init and at the
+    /// start of MPI_Finalize, which takes a while.
+    pub clocks: bool,
+    /// For a command that nobody attends: the file for its output, standard and error. It then has
+    /// no input, and processes of this node that outlive it are killed. `None`: it inherits the
+    /// standard streams.
+    pub unattended: Option<File>,
 }
 
 /// The result.
@@ -73,8 +80,7 @@ pub struct Recorded {
     pub trouble: Option<PipelineError>,
 }
 
-/// Records a command: starts it, waits for it, explains the recording. The program inherits the
-/// standard streams.
+/// Records a command: starts it, waits for it, explains the recording.
 ///
 /// # Errors
 /// The program cannot be started. Later trouble is part of the result, as is the program's exit
@@ -85,12 +91,16 @@ pub fn record(
     progress: &dyn Progress,
 ) -> Result<Recorded, RecordError> {
     let name = options.program.first().ok_or(RecordError::NoCommand)?;
+    signals.program_begins();
     find(name)?;
     let path = options
         .output
         .clone()
         .unwrap_or_else(|| PathBuf::from(format!("idlewave-record-{}", Utc::now().for_file())));
     let mut nodes = Nodes::of(&options.program, options.at, &path, options.trace)?;
+    if let Some(nodes) = nodes.as_mut().filter(|_| !options.clocks) {
+        nodes.omit_clocks();
+    }
     let mut recorder = NodeRecorder::start(NodeConfig {
         output: path.clone(),
         command: options.command.clone(),
@@ -130,7 +140,7 @@ pub fn record(
     } else {
         environment
     };
-    let child = match start(&command, &environment) {
+    let child = match start_into(&command, &environment, options.unattended.as_ref()) {
         Ok(child) => child,
         Err(error) => {
             recorder.abandon();
@@ -138,6 +148,11 @@ pub fn record(
         }
     };
     let status = watch(child, name, &mut recorder, signals, progress);
+    if options.unattended.is_some() {
+        for pid in recorded_processes(&recorder) {
+            send(pid, Signal::KILL);
+        }
+    }
     let exit_code = exit_code(status);
     let stop = signals.program_has_ended();
     let seen = recorder.seen();
@@ -307,10 +322,10 @@ fn watch(
         }
         if asked > 1 && !killed {
             killed = true;
-            let mut doomed = descendants(child.id());
-            let recorded = recorder.processes().into_iter().map(|pid| pid.get());
-            doomed.extend(recorded.filter(|&pid| writes_into(pid, recorder.rings())));
-            for pid in doomed {
+            for pid in descendants(child.id())
+                .into_iter()
+                .chain(recorded_processes(recorder))
+            {
                 send(pid, Signal::KILL);
             }
         }
@@ -322,9 +337,13 @@ fn watch(
     }
 }
 
-/// Whether this is a process that the recorder knows, and not another one that reuses its PID.
-fn writes_into(pid: u32, rings: &Path) -> bool {
-    was_given(pid, DIRECTORY_VARIABLE, rings.as_os_str())
+/// The living processes that the recorder knows, without others that reuse their PIDs.
+fn recorded_processes(recorder: &NodeRecorder) -> Vec<u32> {
+    let rings = recorder.rings().as_os_str();
+    let known = recorder.processes().into_iter().map(|pid| pid.get());
+    known
+        .filter(|&pid| was_given(pid, DIRECTORY_VARIABLE, rings))
+        .collect()
 }
 
 fn as_text(environment: &[(OsString, OsString)]) -> io::Result<Vec<(String, String)>> {

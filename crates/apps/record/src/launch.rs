@@ -201,7 +201,7 @@ fn base_name(word: &OsStr) -> String {
 
 /// `mpirun` and `mpiexec` are ambiguous: the target of a link, or files beside it, identify the
 /// launcher.
-fn launcher_of(word: &OsStr, machine: &dyn Programs) -> Option<Launcher> {
+pub(crate) fn launcher_of(word: &OsStr, machine: &dyn Programs) -> Option<Launcher> {
     let by_name = |name: &str| match name {
         "orterun" | "prterun" | "mpirun.openmpi" | "mpiexec.openmpi" => Some(Launcher::OpenMpi),
         "mpiexec.hydra" | "mpirun.mpich" | "mpiexec.mpich" => Some(Launcher::Hydra),

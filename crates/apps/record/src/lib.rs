@@ -2,13 +2,16 @@
 //! view.
 //!
 //! [`record`] is the command; [`NodeRecorder`] records the programs of one node into a bundle and
-//! does not know who started them.
+//! does not know who started them. [`study_layouts`] records a program on several layouts of ranks.
 
 mod child;
 mod error;
 mod front;
 mod launch;
 mod launch_options;
+mod layout_launch;
+mod layout_parts;
+mod layouts;
 mod merge;
 mod merge_ids;
 #[cfg(test)]
@@ -31,6 +34,7 @@ pub use error::RecordError;
 pub use front::{RecordOptions, Recorded, record};
 pub use launch::{Launch, LaunchError, Machine, Programs, find_launch};
 pub use launch_options::Launcher;
+pub use layouts::{FailedRun, LayoutOptions, LayoutStudy, study_layouts};
 pub use merge::{Front, NodeRun, host, merge, order};
 pub use node::{KernelTrace, NodeBundle, NodeConfig, NodeRecorder, Seen};
 pub use node_place::{Held, Place};

@@ -80,6 +80,11 @@ impl Nodes {
         }))
     }
 
+    /// Keeps the ranks from comparing the clocks of their nodes.
+    pub fn omit_clocks(&mut self) {
+        self.job.clocks = false;
+    }
+
     /// The parsed command.
     pub fn launch(&self) -> &Launch {
         &self.launch

@@ -91,6 +91,16 @@ impl Signals {
         (count(&SENT) + count(&TYPED), last)
     }
 
+    /// The signal that last asked this command to end: while a program ran, or afterwards.
+    pub fn ended_by(&self) -> Option<i32> {
+        Some(LAST.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
+    }
+
+    /// From now on signals are for the program that starts next.
+    pub(crate) fn program_begins(&self) {
+        PROGRAM_HAS_ENDED.store(false, Ordering::Relaxed);
+    }
+
     /// From now on signals end the analysis; the second one ends the process.
     pub(crate) fn program_has_ended(&self) -> &'static AtomicBool {
         PROGRAM_HAS_ENDED.store(true, Ordering::Relaxed);
@@ -103,9 +113,12 @@ extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_vo
         return;
     };
     if PROGRAM_HAS_ENDED.load(Ordering::Relaxed) {
-        if at < ENDING && STOP.swap(true, Ordering::Relaxed) {
-            // SAFETY: `_exit` is async-signal-safe.
-            unsafe { libc::_exit(128 + signal) };
+        if at < ENDING {
+            LAST.store(signal, Ordering::Relaxed);
+            if STOP.swap(true, Ordering::Relaxed) {
+                // SAFETY: `_exit` is async-signal-safe.
+                unsafe { libc::_exit(128 + signal) };
+            }
         }
         return;
     }

@@ -53,8 +53,8 @@ enum Place {
     Contention(contention::ContentionArgs),
     /// Measure what other jobs send over the links of the cluster, for --load
     Load(load::LoadArgs),
-    /// Run a workload with every number of nodes and ranks per node, and compare with the
-    /// prediction
+    /// Run a workload, or a program of yours, with every number of nodes and ranks per node, and
+    /// compare with the prediction
     Study(study::StudyArgs),
     /// Show the nodes, switches and links of a cluster; write Slurm's topology.conf
     Topology(topology::TopologyArgs),
@@ -68,7 +68,7 @@ pub fn run_place(args: PlaceArgs) -> ExitCode {
         Some(Place::Calibrate(args)) => until_stopped(|stop| calibrate::run_calibrate(args, stop)),
         Some(Place::Contention(args)) => until_killed(|_| contention::run_contention(&args)),
         Some(Place::Load(args)) => until_stopped(|stop| load::run_load(&args, stop)),
-        Some(Place::Study(args)) => until_stopped(|stop| study::run_study(&args, stop)),
+        Some(Place::Study(args)) => study::run_study(&args),
         Some(Place::Topology(args)) => until_killed(|_| topology::run_topology(&args)),
         None => until_killed(|ending| advise::run_advise(&args.advise, ending)),
     }

@@ -1,44 +1,61 @@
-//! `idlewave place study`: runs a workload with every number of nodes and ranks per node of an
-//! allocation, and compares the times with predictions.
+//! `idlewave place study`: runs a workload, or a user's program, with every number of nodes and
+//! ranks per node of an allocation, and compares the times of workloads with predictions.
 
 use super::format::{unit, wrap};
 use super::numbers::Numbers;
 use super::predict::Model;
 use super::words::interval;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, report_failure};
 use crate::files::{refuse_place, write_new};
 use crate::json::{self, Begun};
 use crate::measure;
 use crate::output::print;
 use crate::progress::Bars;
+use crate::record::as_user;
+use crate::signals::until_stopped;
 use clap::Args;
 use idlewave_measure::{FabricChoice, PlacementOptions, PlacementOutcome, busy_nodes, placements};
 use idlewave_mpi::{Launch, Search};
 use idlewave_network::Predicted;
+use idlewave_record::{FailedRun, LayoutOptions, Signals, study_layouts};
 use idlewave_report::{StudyRow, StudySheet, study_page};
 use idlewave_run::findings::Estimate;
 use idlewave_session::Stop;
 use idlewave_simulate::collectives::Library;
-use idlewave_units::counted;
-use idlewave_units::show;
+use idlewave_sys::terminal::say;
+use idlewave_topology::expand_hostlist;
+use idlewave_units::foreign::one_line;
+use idlewave_units::{counted, show};
 use idlewave_workloads::Benchmark;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::str::FromStr;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Start it on the nodes of an allocation, with as many ranks per node as a job may have.
+With --workload, start it on the nodes of an allocation, with as many ranks per
+node as a job may have. A program of yours is started anew for each layout: start
+the study without a launcher; it starts the launcher itself.
 
 Examples:
   mpirun -n 16 --map-by ppr:4:node idlewave place study --workload is:A
   mpirun -n 8 --map-by ppr:2:node idlewave place study --workload halo:64
+  idlewave place study -- ./app
+  idlewave place study --hosts node[1-4] --cores 8 --ranks 8,16 -- ./app input.txt
   idlewave place study --workload is:S --threads 2 --repeats 2")]
 pub struct StudyArgs {
     /// Workload: is:CLASS (S to C), ep:CLASS or ft:CLASS (S to D), or halo:CELLS as in halo:64
-    #[arg(long, value_name = "NAME")]
-    workload: Benchmark,
+    #[arg(
+        long,
+        value_name = "NAME",
+        required_unless_present = "program",
+        conflicts_with = "program"
+    )]
+    workload: Option<Benchmark>,
     /// Numbers of ranks, as in 4,8,16 [default: powers of two]
     #[arg(long, value_name = "LIST")]
     ranks: Option<Numbers>,
@@ -52,27 +69,131 @@ pub struct StudyArgs {
     #[arg(long, value_name = "FILE", requires = "network")]
     topology: Vec<PathBuf>,
     /// MPI library whose rules choose the algorithms of collectives: openmpi or mpich
-    #[arg(long, default_value = "openmpi", value_name = "LIBRARY")]
+    #[arg(
+        long,
+        default_value = "openmpi",
+        value_name = "LIBRARY",
+        conflicts_with = "program"
+    )]
     collectives: Library,
     /// Number of ranks, as threads of this process, without a launcher
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "program")]
     threads: Option<u32>,
     /// MPI library to load [default: the launcher's]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", conflicts_with = "program")]
     mpi_lib: Option<PathBuf>,
     /// Use the MPI library that this compiled program loads
-    #[arg(long, value_name = "PROGRAM", conflicts_with = "mpi_lib")]
+    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["mpi_lib", "program"])]
     mpi_of: Option<PathBuf>,
+    /// Nodes for a program of yours, as in n[1-4],m7 [default: those of Slurm's allocation, or this
+    /// one]
+    #[arg(long, value_name = "LIST", requires = "program")]
+    hosts: Option<Hosts>,
+    /// Most ranks of the program on a node [default: its CPUs]
+    #[arg(long, value_name = "Q", requires = "program", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    cores: Option<u32>,
+    /// mpirun or srun that starts the program [default: that of the MPI library it loads]
+    #[arg(long, value_name = "LAUNCHER", requires = "program")]
+    launcher: Option<OsString>,
     /// New file for an HTML page with the table and the comparison
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print everything as JSON instead of the table
     #[arg(long)]
     json: bool,
+    /// An MPI program of yours, with its arguments, instead of a workload
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
 }
 
-/// Runs the command. In a job, rank 0 predicts, writes and prints.
-pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
+/// Names of nodes from a list in Slurm's form.
+#[derive(Clone, Debug)]
+struct Hosts(Vec<String>);
+
+impl FromStr for Hosts {
+    type Err = String;
+
+    fn from_str(list: &str) -> Result<Self, String> {
+        let names = expand_hostlist(list);
+        names.map(Hosts).map_err(|error| error.to_string())
+    }
+}
+
+/// Runs the command.
+pub fn run_study(args: &StudyArgs) -> ExitCode {
+    match &args.workload {
+        None => run_program(args),
+        Some(workload) => until_stopped(|stop| run_workload(args, workload, stop)),
+    }
+}
+
+/// Measures a user's program. Signals are for the program; what is complete is printed all the same.
+fn run_program(args: &StudyArgs) -> ExitCode {
+    // Before any thread starts.
+    if let Err(failure) = as_user(None) {
+        return report_failure(&failure);
+    }
+    let mut signals = match Signals::install() {
+        Ok(signals) => signals,
+        Err(error) => {
+            let failure = Failure::new(Exit::Other, format!("watch for signals: {error}"));
+            return report_failure(&failure);
+        }
+    };
+    let done = program(args, &mut signals);
+    let code = done.map_or_else(|failure| report_failure(&failure), |()| Exit::Done.into());
+    signals
+        .ended_by()
+        .map_or(code, |signal| Exit::Signal(signal).into())
+}
+
+fn program(args: &StudyArgs, signals: &mut Signals) -> Result<(), Failure> {
+    if args.network.is_some() {
+        let what = "predict a program of yours: only workloads are predicted here";
+        let next = "omit --network; record the program and give the run to idlewave place --run";
+        return Err(Failure::new(Exit::Usage, what).with_next(next));
+    }
+    if let Some(page) = &args.html {
+        refuse_place(page, "--html")?;
+    }
+    let options = LayoutOptions {
+        program: args.program.clone(),
+        launcher: args.launcher.clone(),
+        hosts: args.hosts.clone().map_or_else(Vec::new, |hosts| hosts.0),
+        cores: args.cores,
+        ranks: args.ranks.clone().map_or_else(Vec::new, |n| n.0),
+        repeats: args.repeats,
+    };
+    let begun = Begun::now();
+    let bars = Bars::new(!args.json);
+    let done = study_layouts(&options, signals, &bars);
+    bars.finish();
+    let done = done?;
+    let any = done.outcome.layouts.iter().any(|l| !l.runs.is_empty());
+    if any {
+        let predicted = vec![None; done.outcome.layouts.len()];
+        let warnings = busy_nodes(&done.outcome.machine);
+        show_study(args, &done.outcome, &predicted, Vec::new(), warnings, begun)?;
+    }
+    done.failed.map_or(Ok(()), |run| Err(failed(&run, any)))
+}
+
+/// Prints what a program said before it failed, and returns the failure. `any`: other runs were
+/// measured.
+fn failed(run: &FailedRun, any: bool) -> Failure {
+    for line in &run.words {
+        say(&format!("  {}\n", one_line(line)));
+    }
+    let exit = match (any, run.is_usage) {
+        (true, _) => Exit::Partly,
+        (false, true) => Exit::Usage,
+        (false, false) => Exit::NotPossible,
+    };
+    Failure::new(exit, &run.what).with_next(&run.next)
+}
+
+/// Measures a workload. In a job, rank 0 predicts, writes and prints.
+fn run_workload(args: &StudyArgs, workload: &Benchmark, stop: &Stop) -> Result<(), Failure> {
     let launched = Launch::of_this_process().map_or(0, |launch| launch.rank);
     if let Some(page) = args.html.as_deref().filter(|_| launched == 0) {
         refuse_place(page, "--html")?;
@@ -81,7 +202,7 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
     let of_job = args.network.as_ref().filter(|_| launched == 0);
     let model = of_job.map(read).transpose()?;
     let options = PlacementOptions {
-        benchmark: args.workload,
+        benchmark: *workload,
         ranks: args.ranks.clone().map_or_else(Vec::new, |n| n.0),
         repeats: args.repeats,
         threads: args.threads,
@@ -98,9 +219,8 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
     let Some(outcome) = measure::of_job(done, launched)? else {
         return Ok(());
     };
-    let mut notes = outcome.notes.clone();
+    let mut notes = Vec::new();
     let mut warnings = busy_nodes(&outcome.machine);
-    warnings.extend(shared(&outcome));
     let mut unpredicted = None;
     let predicted = match model {
         None => {
@@ -108,7 +228,7 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
             None
         }
         Some(model) => {
-            let done = model.predict(&args.workload, &outcome);
+            let done = model.predict(workload, &outcome);
             done.map_err(|why| {
                 warnings.push(format!("not predicted: {why}"));
                 unpredicted = Some(why);
@@ -117,21 +237,7 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
         }
     };
     let predicted = predicted.unwrap_or_else(|| vec![None; outcome.layouts.len()]);
-    if outcome.interrupted {
-        warnings.push("ended on request: later layouts have fewer runs".to_owned());
-    }
-    let sheet = sheet(args, &outcome, &predicted, notes, warnings);
-    if let Some(page) = &args.html {
-        let html = study_page(&sheet);
-        write_new(page, "--html", |out| out.write_all(html.as_bytes()))?;
-    }
-    match args.json {
-        true => json::print_below(
-            begun.header(outcome.nodes.clone(), outcome.interrupted, &outcome.machine),
-            in_json(&sheet, &outcome)?,
-        ),
-        false => print(&text(&sheet, args.network.as_deref(), args.html.as_deref())),
-    }?;
+    show_study(args, &outcome, &predicted, notes, warnings, begun)?;
     match unpredicted {
         None => Ok(()),
         Some(why) => {
@@ -139,6 +245,36 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
             let next = "omit --network, or correct its file";
             Err(Failure::new(Exit::Partly, what).with_next(next))
         }
+    }
+}
+
+/// Writes the page, and prints the table or JSON.
+fn show_study(
+    args: &StudyArgs,
+    outcome: &PlacementOutcome,
+    predicted: &[Option<Predicted>],
+    more: Vec<String>,
+    mut warnings: Vec<String>,
+    begun: Begun,
+) -> Result<(), Failure> {
+    let notes = [outcome.notes.clone(), more].concat();
+    warnings.extend(shared(outcome));
+    if outcome.interrupted {
+        warnings.push("ended on request: later layouts have fewer runs".to_owned());
+    }
+    let sheet = sheet(args, outcome, predicted, notes, warnings);
+    let is_workload = args.workload.is_some();
+    let next = next(is_workload, args.network.as_deref(), args.html.as_deref());
+    if let Some(page) = &args.html {
+        let html = study_page(&sheet);
+        write_new(page, "--html", |out| out.write_all(html.as_bytes()))?;
+    }
+    match args.json {
+        true => json::print_below(
+            begun.header(outcome.nodes.clone(), outcome.interrupted, &outcome.machine),
+            in_json(&sheet, outcome)?,
+        ),
+        false => print(&text(&sheet, &next)),
     }
 }
 
@@ -192,10 +328,18 @@ fn sheet(
     StudySheet {
         what: format!("{} on {}", outcome.benchmark, counted(outcome.nodes.len() as u32, "node")),
         details: vec![
-            format!("messages: {}", outcome.fabric),
+            match args.workload {
+                Some(_) => format!("messages: {}", outcome.fabric),
+                None => format!("started by {}", outcome.fabric),
+            },
             format!("nodes: {}", outcome.nodes.join(", ")),
             format!("{} of each layout, in turn", counted(args.repeats, "run")),
-            "total of the slowest rank; collectives and point-to-point operations: mean over the ranks".to_owned(),
+            match args.workload {
+                Some(_) => "total of the slowest rank; collectives and point-to-point operations: mean over the ranks",
+                None => "total of the slowest rank, from the end of MPI_Init to the start of MPI_Finalize; collectives and \
+                         point-to-point operations: mean over the ranks",
+            }
+            .to_owned(),
         ],
         command: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
         idlewave: env!("CARGO_PKG_VERSION").to_owned(),
@@ -212,7 +356,7 @@ fn in_json(sheet: &StudySheet, outcome: &PlacementOutcome) -> Result<Value, Fail
     Ok(value)
 }
 
-fn text(sheet: &StudySheet, network: Option<&Path>, page: Option<&Path>) -> String {
+fn text(sheet: &StudySheet, next: &str) -> String {
     let mut out = format!("{}\n", sheet.what);
     for line in &sheet.details {
         wrap(&mut out, "  ", line);
@@ -226,15 +370,19 @@ fn text(sheet: &StudySheet, network: Option<&Path>, page: Option<&Path>) -> Stri
     for note in &sheet.notes {
         wrap(&mut out, "  ", note);
     }
-    let next = match (network, page) {
-        (None, _) => {
+    out.push_str(next);
+    out
+}
+
+/// The last lines: the page, or what to do next. Only workloads are predicted.
+fn next(is_workload: bool, network: Option<&Path>, page: Option<&Path>) -> String {
+    match (network, page) {
+        (None, _) if is_workload => {
             "NEXT\n  calibrate on the same nodes, then: --network network.toml\n".to_owned()
         }
         (_, None) => "NEXT\n  a page with table and chart: add --html FILE\n".to_owned(),
         (_, Some(page)) => format!("page: {}\n", page.display()),
-    };
-    out.push_str(&next);
-    out
+    }
 }
 
 /// Measured times of each layout, next to the predicted ones.
@@ -410,7 +558,7 @@ mod tests {
         };
         let page = std::path::Path::new("page.html");
         for (network, page) in [(None, None), (Some(page), None), (Some(page), Some(page))] {
-            let text = text(&sheet, network, page);
+            let text = text(&sheet, &next(true, network, page));
             for line in text.lines() {
                 assert!(line.chars().count() <= 80, "{line:?}");
                 assert_eq!(line, line.trim_end());
