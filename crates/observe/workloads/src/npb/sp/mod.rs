@@ -4,13 +4,14 @@
 mod pentadiagonal;
 mod variables;
 
-use super::cells::{Flow, Published, SWEEPS, Scheme, Sweeps, most_ranks};
+use super::cells::{self, Costs, Flow, Published, SWEEPS, Scheme, Sweeps, most_ranks};
 use super::class::Class;
 use super::kernel::{Allowed, Check, Kernel};
+use super::traffic::Traffic;
 use crate::WorkloadError;
 use crate::stopwatch::Stopwatch;
 use idlewave_fabric::Fabric;
-use idlewave_units::Bytes;
+use idlewave_units::{Bytes, Rank};
 use pentadiagonal::{KEPT, LANES, Pentadiagonal};
 
 /// Published norms of the residual and of the error.
@@ -123,6 +124,15 @@ impl Class {
     }
 }
 
+/// Nanoseconds per point on one core of a virtual machine, in class W. Sweeps are divided into
+/// elimination and substitution by their multiplications.
+const COSTS: Costs = Costs {
+    rhs: 90,
+    eliminate: 24,
+    substitute: 8,
+    add: 16,
+};
+
 /// The flow of one rank.
 #[derive(Debug)]
 pub struct Sp {
@@ -188,6 +198,10 @@ impl Kernel for Sp {
         let n = f64::from(class.sp_grid());
         let each = 881.174 * n.powi(3) - 4_683.91 * n.powi(2) + 11_484.5 * n - 19_272.4;
         (each * f64::from(Self::iterations(class))) as u64
+    }
+
+    fn traffic(class: Class, ranks: u32, rank: Rank) -> Traffic {
+        cells::traffic::<Pentadiagonal, LANES, KEPT>(class.sp_grid(), ranks, rank, COSTS)
     }
 
     fn new<F: Fabric>(class: Class, watch: &mut Stopwatch<'_, F>) -> Result<Self, WorkloadError> {
