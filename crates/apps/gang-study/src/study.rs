@@ -656,7 +656,10 @@ mod tests {
         let found = judge(&tables, &cases, &done, 6, String::new());
         let [turns, free] = [0, 1].map(|row: usize| found.tables[0].rows[row].ratio);
         assert_eq!(turns.interval, Some((1.0098, 1.0108)));
-        assert_eq!((turns.is_over(0.01), free.is_over(0.01)), (None, Some(true)));
+        assert_eq!(
+            (turns.is_over(0.01), free.is_over(0.01)),
+            (None, Some(true))
+        );
         assert_eq!(undecided(&tables, &cases, &done, 0.01), [0, 1, 2]);
         let limited = Study {
             limit: Some(0.01),

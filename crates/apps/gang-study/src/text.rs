@@ -4,8 +4,8 @@ use crate::case::{Compares, Table};
 use crate::contexts::SIZES;
 use crate::study::{Filled, Row, Spread, Study, row_words, words};
 use idlewave_gang_agent::control::{Quantiles, SwitchStatus};
-use idlewave_units::{Nanos, counted};
 use idlewave_units::show::{self, time};
+use idlewave_units::{Nanos, counted};
 use std::fmt::Write as _;
 
 /// The complete text.
@@ -65,7 +65,11 @@ fn table(out: &mut String, filled: &Filled, limit: Option<f64>) {
             Some(None) => '?',
             Some(Some(false)) | None => ' ',
         };
-        let _ = writeln!(out, "{mark} {:<46} {ratio}", row_words(&filled.table, &row.case));
+        let _ = writeln!(
+            out,
+            "{mark} {:<46} {ratio}",
+            row_words(&filled.table, &row.case)
+        );
     }
     if let Some(limit) = limit_of(filled, limit) {
         let verdicts = filled.rows.iter().map(|row| row.ratio.is_over(limit));

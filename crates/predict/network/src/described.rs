@@ -30,6 +30,34 @@ pub enum Part {
     Between(Vec<(u32, u32, u64)>),
     /// A collective of all ranks, with a piece as in [`Call`]; the root is rank 0.
     Collective(Kind, u64),
+    /// What each rank does on its own, by rank.
+    Each(Vec<Vec<Act>>),
+}
+
+/// Something that one rank does, after what it did before.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// These operations start together; the next act waits for all of them.
+    Together(Vec<Operation>),
+    /// Starts to send this many bytes to a rank; the next act does not wait until they have left.
+    Send(u64, u32),
+    /// Waits until everything that was sent has left.
+    Flush,
+    /// These acts, so many times.
+    Repeat(u32, Vec<Act>),
+}
+
+impl Act {
+    /// Number of operations of these acts.
+    pub fn operations(acts: &[Self]) -> u64 {
+        let of = |act: &Self| match act {
+            Self::Together(operations) => operations.len() as u64,
+            Self::Send(..) => 1,
+            Self::Flush => 0,
+            Self::Repeat(times, acts) => u64::from(*times) * Self::operations(acts),
+        };
+        acts.iter().map(of).sum()
+    }
 }
 
 /// The described program, repeated for a number of steps.
@@ -51,6 +79,8 @@ pub fn described(
         let mut writer = Writer {
             builder: &mut builder,
             last: Vec::new(),
+            started: None,
+            leaving: Vec::new(),
         };
         for _ in 0..steps {
             for ((tag, part), ends) in (0..).zip(&description.phases).zip(&ends) {
@@ -80,6 +110,7 @@ pub fn operations_of(description: &Description, algorithms: &Algorithms) -> u64 
         }
         Part::Next(_) => 2 * ranks.saturating_sub(1),
         Part::Between(messages) => 2 * messages.len() as u64,
+        Part::Each(ranks) => ranks.iter().map(|acts| Act::operations(acts)).sum(),
         Part::Collective(kind, piece) => {
             let call = Call {
                 kind: *kind,
@@ -124,6 +155,10 @@ struct Writer<'a> {
     builder: &'a mut ScheduleBuilder,
     /// Operations that the next ones wait for.
     last: Vec<OperationId>,
+    /// A send that the next ones only follow.
+    started: Option<OperationId>,
+    /// All sends that were started since the last flush.
+    leaving: Vec<OperationId>,
 }
 
 impl Writer<'_> {
@@ -137,6 +172,10 @@ impl Writer<'_> {
     ) -> Result<(), BuildError> {
         match part {
             Part::Compute(ns) => self.together([Operation::calc(*ns)]),
+            Part::Each(ranks) => match ranks.get(rank as usize) {
+                Some(acts) => self.acts(acts, tag),
+                None => Ok(()),
+            },
             // The caller adds these from `ends`.
             Part::Between(_) => Ok(()),
             Part::Exchange(stencil, bytes) => {
@@ -177,6 +216,47 @@ impl Writer<'_> {
         }
     }
 
+    fn acts(&mut self, acts: &[Act], tag: u32) -> Result<(), BuildError> {
+        for act in acts {
+            match act {
+                Act::Together(operations) => {
+                    self.together(operations.iter().map(|o| o.tag(tag)))?
+                }
+                Act::Send(bytes, to) => {
+                    let send = self.push(Operation::send(*bytes, *to).tag(tag))?;
+                    self.last.clear();
+                    self.started = Some(send);
+                    self.leaving.push(send);
+                }
+                Act::Flush => {
+                    // A flush after the last send also waits for its start.
+                    if self.leaving.last() == self.started.as_ref() {
+                        self.started = None;
+                    }
+                    self.last.append(&mut self.leaving);
+                }
+                Act::Repeat(times, acts) => {
+                    for _ in 0..*times {
+                        self.acts(acts, tag)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds an operation after what came before.
+    fn push(&mut self, operation: Operation) -> Result<OperationId, BuildError> {
+        let id = self.builder.push(operation)?;
+        for &before in &self.last {
+            self.builder.requires(id, before)?;
+        }
+        if let Some(before) = self.started {
+            self.builder.irequires(id, before)?;
+        }
+        Ok(id)
+    }
+
     /// Adds operations that start together, after the previous group.
     fn together(
         &mut self,
@@ -184,14 +264,11 @@ impl Writer<'_> {
     ) -> Result<(), BuildError> {
         let mut all = Vec::new();
         for operation in operations {
-            let id = self.builder.push(operation)?;
-            for &before in &self.last {
-                self.builder.requires(id, before)?;
-            }
-            all.push(id);
+            all.push(self.push(operation)?);
         }
         if !all.is_empty() {
             self.last = all;
+            self.started = None;
         }
         Ok(())
     }
@@ -242,6 +319,38 @@ mod tests {
         let all = program(vec![Part::Collective(Kind::Alltoall, 9)], 6, &usual);
         assert_eq!(all.messages().len(), 2 * 6 * 5);
         assert!(all.messages().iter().all(|m| m.bytes == 9));
+    }
+
+    #[test]
+    fn a_rank_goes_on_while_a_message_leaves_until_it_flushes() {
+        let waits = |acts: Vec<Act>| {
+            let receive = vec![Act::Together(vec![Operation::recv(9, 0)])];
+            let description = Description {
+                ranks: 2,
+                phases: vec![Part::Each(vec![acts, receive])],
+            };
+            let algorithms = Algorithms::default();
+            let schedule = described(&description, 1, &algorithms).unwrap();
+            assert_eq!(
+                schedule.operations(),
+                operations_of(&description, &algorithms)
+            );
+            let mut text = Vec::new();
+            schedule.write_text(&mut text).unwrap();
+            let text = String::from_utf8(text).unwrap();
+            let waits = text.lines().filter(|line| line.contains("requires"));
+            waits.map(|line| line.trim().to_owned()).collect::<Vec<_>>()
+        };
+        let compute = || Act::Together(vec![Operation::calc(7)]);
+        let send = Act::Send(9, 1);
+        assert_eq!(
+            waits(vec![send.clone(), compute(), Act::Flush, compute()]),
+            ["o1 irequires o0", "o2 requires o0", "o2 requires o1"]
+        );
+        assert_eq!(
+            waits(vec![send, Act::Flush, Act::Repeat(2, vec![compute()])]),
+            ["o1 requires o0", "o2 requires o1"]
+        );
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub use contention::{
     Above, ContentionRow, ContentionStudy, ContentionTable, Exchange, Family, Foretold,
     PredictedRow, TableError, read_contention, study_contention,
 };
-pub use described::{Description, Part, described, operations_of};
+pub use described::{Act, Description, Part, described, operations_of};
 pub use error::NetworkError;
 pub use estimate::{Estimate, Limiting, Predicted};
 pub use flows::{Ended, Flows};

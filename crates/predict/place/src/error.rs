@@ -1,5 +1,6 @@
 //! Errors of placing.
 
+use crate::looped::MOST_OPERATIONS;
 use idlewave_simulate::goal::BuildError;
 use idlewave_units::counted;
 use thiserror::Error;
@@ -79,6 +80,15 @@ pub enum PlaceError {
         what: String,
         /// Its operations.
         operations: u64,
+    },
+    /// As [`TooLong`](Self::TooLong), found before all operations were counted.
+    #[error(
+        "place {what}: it has more than {}",
+        counted(MOST_OPERATIONS, "operation")
+    )]
+    OverLimit {
+        /// Its name.
+        what: String,
     },
     /// A description that gives no valid schedule.
     #[error("describe {what}: {error}")]

@@ -159,23 +159,14 @@ fn rows(t: usize, table: &GangTable) -> String {
     let lines: String = table.rows.iter().enumerate().map(line).collect();
     let header = [
         ("case", "What was done to the programs"),
-        (
-            "ratio",
-            "Time over that of the programs alone",
-        ),
+        ("ratio", "Time over that of the programs alone"),
         ("time", "Median and interval"),
         (
             "switches",
             "Time in switches, during which no program runs, over the time of the programs alone",
         ),
-        (
-            "CPU time",
-            "Of the ranks, over that of the programs alone",
-        ),
-        (
-            "cache misses",
-            "Over those of the programs alone",
-        ),
+        ("CPU time", "Of the ranks, over that of the programs alone"),
+        ("cache misses", "Over those of the programs alone"),
         ("n", "Repeats"),
     ];
     wide_table("sortable", &header, &lines)

@@ -16,8 +16,8 @@ use idlewave_session::{Quiet, Stop};
 use idlewave_units::counted;
 
 use idlewave_gang_study::{
-    Bench, Extent, Kept, Repeats, TrialError, built_in, choose, contexts, given, names, npb as npb_tables,
-    sheet, study, text,
+    Bench, Extent, Kept, Repeats, TrialError, built_in, choose, contexts, given, names,
+    npb as npb_tables, sheet, study, text,
 };
 use idlewave_report::gang_page;
 use idlewave_sys::{Uid, host_name};

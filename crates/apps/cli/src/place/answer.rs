@@ -56,7 +56,7 @@ impl From<PlaceError> for Failure {
             return Failure::new(Exit::Usage, what).with_next(next);
         }
         let next = match &error {
-            PlaceError::TooLong { .. } => {
+            PlaceError::TooLong { .. } | PlaceError::OverLimit { .. } => {
                 let next = format!(
                     "give one of at most {MOST_OPERATIONS}, such as fewer ranks or a shorter run"
                 );

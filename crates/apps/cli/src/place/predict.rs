@@ -71,7 +71,8 @@ impl Model {
                 return Ok(None);
             };
             let work = (compute * 1e9 / outcome.iterations.max(1) as f64).round() as u64;
-            let Some(looped) = Loop::of_workload(workload, layout.ranks, work) else {
+            let looped = Loop::of_workload(workload, layout.ranks, work);
+            let Some(looped) = looped.map_err(|error| error.to_string())? else {
                 return Ok(None);
             };
             let places = (0..layout.ranks).map(|rank| Place {

@@ -34,7 +34,8 @@ pub struct SubjectArgs {
     /// GOAL schedule, text or binary
     #[arg(long, value_name = "FILE", group = "program")]
     pub goal: Option<PathBuf>,
-    /// Workload: is:CLASS (S to C), ep:CLASS or ft:CLASS (S to D), or halo:CELLS as in halo:64
+    /// Workload: is:CLASS (S to C); ep, cg, mg, ft, lu, sp or bt:CLASS (S to D); or halo:CELLS as in
+    /// halo:64
     #[arg(long, value_name = "NAME", group = "program")]
     pub workload: Option<Benchmark>,
     /// Synthetic program: steps of computation and this communication
@@ -284,11 +285,15 @@ impl SubjectArgs {
 
     fn workload(&self, workload: &Benchmark) -> Result<Subject, Failure> {
         let ranks = self.ranks()?;
-        if let Some(reason) = workload.refusal(ranks) {
+        let refused = || {
+            let reason = workload.refusal(ranks).unwrap_or_default();
             let ranks = counted(ranks, "rank");
             let what = format!("place {ranks} of {workload}: {reason}");
             let next = "give other --ranks, or a larger workload";
-            return Err(Failure::new(Exit::Usage, what).with_next(next));
+            Failure::new(Exit::Usage, what).with_next(next)
+        };
+        if workload.refusal(ranks).is_some() {
+            return Err(refused());
         }
         let mut notes = Vec::new();
         let work = match self.work {
@@ -302,10 +307,8 @@ impl SubjectArgs {
         if matches!(workload, Benchmark::Is(_)) {
             notes.push("keys are assumed to be spread evenly over pairs of ranks".to_owned());
         }
-        let Some(looped) = Loop::of_workload(workload, ranks, work) else {
-            let what = format!("place {workload}: its messages are not known beforehand");
-            return Err(Failure::new(Exit::NotPossible, what)
-                .with_next("record it (idlewave record) and give the run"));
+        let Some(looped) = Loop::of_workload(workload, ranks, work)? else {
+            return Err(refused());
         };
         let steps = counted(looped.steps, "iteration");
         let what = format!("{workload}, {}, {steps}", counted(ranks, "rank"));

@@ -11,7 +11,7 @@ use crate::WorkloadError;
 use crate::randlc::Randlc;
 use crate::stopwatch::Stopwatch;
 use idlewave_fabric::{Fabric, Reduction};
-use idlewave_units::Bytes;
+use idlewave_units::{Bytes, Rank};
 use std::ops::Range;
 
 const SEED: u64 = 271_828_183;
@@ -114,15 +114,12 @@ impl Kernel for Ep {
         2 * class.pairs()
     }
 
-    fn traffic(_: Class, _: u32) -> Option<Traffic> {
-        let sum = |values: usize| Operation::Allreduce {
-            bytes: Bytes::new(8 * values as u64),
-        };
-        Some(Traffic {
+    fn traffic(_: Class, _: u32, _: Rank) -> Traffic {
+        Traffic {
             before: Vec::new(),
-            iteration: vec![Operation::Compute],
-            after: vec![sum(1), sum(1), sum(ANNULI)],
-        })
+            iteration: vec![Operation::Compute(1)],
+            after: [1, 1, ANNULI].map(Operation::sum).to_vec(),
+        }
     }
 
     fn new<F: Fabric>(class: Class, watch: &mut Stopwatch<'_, F>) -> Result<Self, WorkloadError> {

@@ -5,7 +5,7 @@ use super::traffic::Traffic;
 use crate::stopwatch::Stopwatch;
 use crate::{Verified, WorkloadError};
 use idlewave_fabric::{Fabric, Reduction};
-use idlewave_units::Bytes;
+use idlewave_units::{Bytes, Rank};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Numbers of ranks that a benchmark can use.
@@ -86,10 +86,8 @@ pub trait Kernel: Sized {
     /// Operations of all ranks in the timed part, as NPB counts them for its Mop/s.
     fn operations(class: Class) -> u64;
 
-    /// What it communicates on an allowed number of ranks; `None` if that is not known beforehand.
-    fn traffic(_class: Class, _ranks: u32) -> Option<Traffic> {
-        None
-    }
+    /// What one of an allowed number of ranks does in the timed part.
+    fn traffic(class: Class, ranks: u32, rank: Rank) -> Traffic;
 
     /// Sets the problem up, including the untimed iteration if the specification has one.
     ///

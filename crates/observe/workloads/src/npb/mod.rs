@@ -25,13 +25,13 @@ mod traffic;
 use crate::stopwatch::Stopwatch;
 use crate::{Verified, WorkloadError};
 use idlewave_fabric::{Fabric, Waits};
-use idlewave_units::Bytes;
+use idlewave_units::{Bytes, Rank};
 use kernel::{Allowed, Kernel};
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 
 pub use class::{Class, ParseClassError};
-pub use traffic::{Operation, Traffic};
+pub use traffic::{Message, Operation, Traffic};
 
 /// Which of the benchmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -168,13 +168,11 @@ impl Npb {
         with_kernel!(self.program, K => K::OPERATION)
     }
 
-    /// What it communicates on this many ranks; `None` if it cannot use them, or if that is not known
-    /// without running it.
-    pub fn traffic(self, ranks: u32) -> Option<Traffic> {
-        match self.allowed().refusal(ranks) {
-            Some(_) => None,
-            None => with_kernel!(self.program, K => K::traffic(self.class, ranks)),
-        }
+    /// What one of this many ranks computes and communicates; `None` if it cannot use them, or there
+    /// is no such rank.
+    pub fn traffic(self, ranks: u32, rank: Rank) -> Option<Traffic> {
+        let fits = rank.get() < ranks && self.allowed().refusal(ranks).is_none();
+        fits.then(|| with_kernel!(self.program, K => K::traffic(self.class, ranks, rank)))
     }
 
     /// Runs it on all ranks of the fabric; see [`Benchmark::run`](crate::Benchmark::run).

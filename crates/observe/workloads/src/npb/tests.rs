@@ -2,9 +2,11 @@
 //! they are not met.
 
 use super::kernel::{AGREEMENTS, Allowed};
-use super::{Class, Npb, Operation, Program};
+use super::{Class, Message, Npb, Operation, Program};
 use crate::testing::on_ranks;
 use crate::{Call, Verified, WorkloadError};
+use idlewave_units::Rank;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 fn run(npb: Npb, ranks: u32, halted: bool) -> Vec<Result<Verified, WorkloadError>> {
@@ -58,32 +60,26 @@ fn the_traffic_stated_is_what_a_run_has() {
             program,
             class: Class::S,
         };
-        for ranks in [1, 2, 4, 16] {
-            let Some(traffic) = npb.traffic(ranks) else {
+        for ranks in [1, 2, 4, 8, 9, 16] {
+            if npb.traffic(ranks, Rank::new(0)).is_none() {
                 continue;
-            };
+            }
             known += 1;
             let iterations = npb.iterations();
-            let all = [
-                (1, &traffic.before),
-                (iterations, &traffic.iteration),
-                (1, &traffic.after),
-            ];
-            for (rank, done) in run(npb, ranks, false).into_iter().enumerate() {
+            for (rank, done) in (0..).zip(run(npb, ranks, false)) {
+                let traffic = npb.traffic(ranks, Rank::new(rank)).expect("allowed ranks");
+                let all = [
+                    (1, &traffic.before),
+                    (iterations, &traffic.iteration),
+                    (1, &traffic.after),
+                ];
                 let mut stated = [(0, 0); Call::ALL.len()];
                 let mut add = |times: u64, call: Call, bytes: u64| {
                     let calls = &mut stated[call as usize];
                     *calls = (calls.0 + times, calls.1 + times * bytes);
                 };
-                for (times, operation) in all.iter().flat_map(|(n, o)| o.iter().map(|o| (*n, o))) {
-                    match operation {
-                        Operation::Compute => {}
-                        Operation::Allreduce { bytes } => add(times, Call::Allreduce, bytes.get()),
-                        Operation::Alltoall { bytes_per_pair } => {
-                            let bytes = u64::from(ranks) * bytes_per_pair.get();
-                            add(times, Call::Alltoall, bytes);
-                        }
-                    }
+                for (times, operations) in all {
+                    count(operations, ranks, times, &mut add);
                 }
                 // The agreements whether to stop.
                 let every = iterations.div_ceil(AGREEMENTS.into());
@@ -96,9 +92,90 @@ fn the_traffic_stated_is_what_a_run_has() {
                 assert_eq!(counted, stated, "{npb}, rank {rank} of {ranks}");
             }
         }
-        assert_eq!(npb.traffic(0), None, "{npb}");
+        assert_eq!(npb.traffic(0, Rank::new(0)), None, "{npb}");
+        assert_eq!(npb.traffic(4, Rank::new(4)), None, "{npb}");
     }
-    assert_eq!(known, 8, "of EP and FT on each number of ranks");
+    // EP on all six numbers of ranks, CG, MG, FT and LU on the five powers of two, SP and BT on the
+    // four squares.
+    assert_eq!(known, 6 + 4 * 5 + 2 * 4);
+}
+
+/// Calls with how often each call is made, and with how many bytes.
+fn count(operations: &[Operation], ranks: u32, times: u64, add: &mut impl FnMut(u64, Call, u64)) {
+    for operation in operations {
+        match operation {
+            Operation::Compute(_) | Operation::Flush => {}
+            Operation::Allreduce { bytes } => add(times, Call::Allreduce, bytes.get()),
+            Operation::Alltoall { bytes_per_pair } => {
+                let bytes = u64::from(ranks) * bytes_per_pair.get();
+                add(times, Call::Alltoall, bytes);
+            }
+            Operation::Send { bytes, .. } => add(times, Call::Send, bytes.get()),
+            Operation::Exchange(messages) => {
+                for message in messages {
+                    match message {
+                        Message::Send { bytes, .. } => add(times, Call::Send, bytes.get()),
+                        Message::Receive { bytes, .. } => add(times, Call::Receive, bytes.get()),
+                    }
+                }
+            }
+            Operation::Repeat(more, operations) => {
+                count(operations, ranks, times * u64::from(*more), add);
+            }
+        }
+    }
+}
+
+/// Messages from each rank to each other one, in order: those stated as sent, and as received.
+type Ends = BTreeMap<(u32, u32), Vec<u64>>;
+
+fn ends(operations: &[Operation], rank: u32, sent: &mut Ends, received: &mut Ends) {
+    for operation in operations {
+        match operation {
+            Operation::Send { to, bytes } => {
+                sent.entry((rank, to.get())).or_default().push(bytes.get());
+            }
+            Operation::Exchange(messages) => {
+                for message in messages {
+                    match message {
+                        Message::Send { to, bytes } => {
+                            sent.entry((rank, to.get())).or_default().push(bytes.get());
+                        }
+                        Message::Receive { from, bytes } => {
+                            let all = received.entry((from.get(), rank)).or_default();
+                            all.push(bytes.get());
+                        }
+                    }
+                }
+            }
+            Operation::Repeat(times, operations) => {
+                for _ in 0..*times {
+                    ends(operations, rank, sent, received);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn what_is_stated_as_sent_is_stated_as_received_in_the_same_order() {
+    for program in Program::ALL {
+        for class in [Class::S, Class::C] {
+            let npb = Npb { program, class };
+            for ranks in [2, 4, 9, 16, 25, 64, 128] {
+                let (mut sent, mut received) = (Ends::new(), Ends::new());
+                for rank in 0..ranks {
+                    if let Some(traffic) = npb.traffic(ranks, Rank::new(rank)) {
+                        for part in [&traffic.before, &traffic.iteration] {
+                            ends(part, rank, &mut sent, &mut received);
+                        }
+                    }
+                }
+                assert!(sent == received, "{npb} on {ranks}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -233,8 +233,9 @@ fn own_job() -> Vec<String> {
 /// What Slurm says of the running jobs. Ctrl-C ends the question too.
 fn squeue() -> Result<String, Failure> {
     let refused = |why: String| {
-        Failure::new(Exit::NotPossible, format!("ask Slurm for its jobs: {why}"))
-            .with_next("check that squeue works here, or give its output of another node with --jobs")
+        Failure::new(Exit::NotPossible, format!("ask Slurm for its jobs: {why}")).with_next(
+            "check that squeue works here, or give its output of another node with --jobs",
+        )
     };
     let ended = Command::new(SQUEUE)
         .args(["--noheader", "--states=running", "--format=%i|%T|%N"])

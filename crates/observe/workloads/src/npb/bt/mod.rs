@@ -3,14 +3,15 @@
 
 mod blocks;
 
-use super::cells::{Flow, Published, SWEEPS, Scheme, Sweeps, most_ranks};
+use super::cells::{self, Costs, Flow, Published, SWEEPS, Scheme, Sweeps, most_ranks};
 use super::class::Class;
 use super::kernel::{Allowed, Check, Kernel};
+use super::traffic::Traffic;
 use crate::WorkloadError;
 use crate::stopwatch::Stopwatch;
 use blocks::{BlockTridiagonal, KEPT, LANES};
 use idlewave_fabric::Fabric;
-use idlewave_units::Bytes;
+use idlewave_units::{Bytes, Rank};
 
 /// Published norms of the residual and of the error.
 const PUBLISHED: [Published; Class::ALL.len()] = [
@@ -122,6 +123,15 @@ impl Class {
     }
 }
 
+/// Nanoseconds per point on one core of a virtual machine, in class W. Sweeps are divided into
+/// elimination and substitution by their multiplications.
+const COSTS: Costs = Costs {
+    rhs: 61,
+    eliminate: 158,
+    substitute: 10,
+    add: 8,
+};
+
 /// The flow of one rank.
 #[derive(Debug)]
 pub struct Bt {
@@ -175,6 +185,10 @@ impl Kernel for Bt {
         let n = f64::from(class.bt_grid());
         let each = 3_478.8 * n.powi(3) - 17_655.7 * n.powi(2) + 28_023.7 * n;
         (each * f64::from(Self::iterations(class))) as u64
+    }
+
+    fn traffic(class: Class, ranks: u32, rank: Rank) -> Traffic {
+        cells::traffic::<BlockTridiagonal, LANES, KEPT>(class.bt_grid(), ranks, rank, COSTS)
     }
 
     fn new<F: Fabric>(class: Class, watch: &mut Stopwatch<'_, F>) -> Result<Self, WorkloadError> {

@@ -103,8 +103,8 @@ impl Cell {
     /// The cell at a place of a grid of `grid` points along each direction that is cut into `side`
     /// cells along each.
     pub fn new(place: [usize; 3], side: usize, grid: usize) -> Self {
-        let shares = place.map(|at| share(grid as u32 - 2, side as u32, at as u32));
-        let n = shares.clone().map(|share| share.len());
+        let shares = Self::shares(place, side, grid);
+        let n = Self::size(place, side, grid);
         let [x, y, z] = n.map(|n| n + 2 * BORDER);
         let steps = [1, x, x * y];
         let points = x * y * z;
@@ -121,6 +121,16 @@ impl Cell {
             rhs: Components::new(points),
             forcing: Components::new(points),
         }
+    }
+
+    /// The inner points along each direction, counted from the first one of the grid.
+    fn shares(place: [usize; 3], side: usize, grid: usize) -> [Range<u32>; 3] {
+        place.map(|at| share(grid as u32 - 2, side as u32, at as u32))
+    }
+
+    /// Its points along each direction; see [`new`](Self::new).
+    pub fn size(place: [usize; 3], side: usize, grid: usize) -> [usize; 3] {
+        Self::shares(place, side, grid).map(|share| share.len())
     }
 
     /// Numbers that a cell of `n` points along each direction holds.
@@ -262,7 +272,7 @@ impl Cell {
     /// Takes the border on a side; returns the rest of the message.
     pub fn take_face<'m>(&mut self, direction: usize, last: bool, message: &'m [f64]) -> &'m [f64] {
         let step = BORDER * self.steps[direction];
-        let (face, rest) = message.split_at(self.face_length(direction));
+        let (face, rest) = message.split_at(Self::face_length(self.n, direction));
         let places = self.layers(direction, last, BORDER);
         for (at, values) in places.zip(face.chunks_exact(5)) {
             let at = if last { at + step } else { at - step };
@@ -271,8 +281,8 @@ impl Cell {
         rest
     }
 
-    /// Numbers in the message of a face.
-    pub fn face_length(&self, direction: usize) -> usize {
-        5 * BORDER * (self.n.iter().product::<usize>() / self.n[direction])
+    /// Numbers in the message of a face of a cell of this size.
+    pub fn face_length(n: [usize; 3], direction: usize) -> usize {
+        5 * BORDER * (n.iter().product::<usize>() / n[direction])
     }
 }

@@ -91,7 +91,7 @@ impl Flow {
     /// Numbers in the longest message of faces.
     fn most_in_message(&self) -> usize {
         let lengths = (0..3).map(|d| {
-            let faces = self.cells.iter().map(|cell| cell.face_length(d));
+            let faces = self.cells.iter().map(|cell| Cell::face_length(cell.n, d));
             let all: usize = faces.clone().sum();
             all - faces.min().unwrap_or(0)
         });
@@ -136,37 +136,29 @@ impl Flow {
         if side == 1 {
             return Ok(());
         }
-        // A face goes from `from` to the cell after it, or before it.
-        let faces: [_; 6] = std::array::from_fn(|i| (i / 2, i % 2 == 1));
+        let faces = self.partition.faces();
         let mut posted = Vec::with_capacity(6);
-        for (i, (d, last)) in faces.into_iter().enumerate() {
-            let [after, before] = self.partition.neighbours(d);
-            let from = if last { before } else { after };
-            let places = if last { 1..side } else { 0..side - 1 };
-            let length: usize = places
-                .map(|at| self.cells[self.at(d, at)].face_length(d))
-                .sum();
-            posted.push((watch.post(from, Tag(i as u32), length)?, length));
+        for (i, face) in faces.iter().enumerate() {
+            let length = face.length(face.filled.clone(), |at| {
+                self.cells[self.at(face.direction, at)].n
+            });
+            posted.push((watch.post(face.from, Tag(i as u32), length)?, length));
         }
-        for (i, (d, last)) in faces.into_iter().enumerate() {
-            let [after, before] = self.partition.neighbours(d);
+        for (i, face) in faces.iter().enumerate() {
             self.messages.clear();
-            let places = if last { 0..side - 1 } else { 1..side };
-            for place in places {
-                let at = self.at(d, place);
-                self.cells[at].put_face(d, last, &mut self.messages);
+            for place in face.sent.clone() {
+                let at = self.at(face.direction, place);
+                self.cells[at].put_face(face.direction, face.last, &mut self.messages);
             }
-            let to = if last { after } else { before };
-            watch.send(to, Tag(i as u32), &self.messages)?;
+            watch.send(face.to, Tag(i as u32), &self.messages)?;
         }
-        for ((d, last), (posted, length)) in faces.into_iter().zip(posted) {
+        for (face, (posted, length)) in faces.iter().zip(posted) {
             self.messages.resize(length, 0.0);
             watch.take(posted, &mut self.messages)?;
-            let places = if last { 1..side } else { 0..side - 1 };
             let mut rest = &self.messages[..];
-            for place in places {
-                let at = Self::position(&self.cells, d, place);
-                rest = self.cells[at].take_face(d, !last, rest);
+            for place in face.filled.clone() {
+                let at = Self::position(&self.cells, face.direction, place);
+                rest = self.cells[at].take_face(face.direction, !face.last, rest);
             }
         }
         watch.flush()

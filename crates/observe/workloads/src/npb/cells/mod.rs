@@ -12,11 +12,13 @@ mod rhs;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod traffic;
 
 pub use cell::{Cell, PRESSURE, RHO, VELOCITY};
 pub use flow::{Flow, Published, most_ranks};
 pub use lanes::Lanes;
 pub use sweep::{Batch, Points, Scheme, Sweeps};
+pub use traffic::{Costs, traffic};
 
 /// Names of the sweeps as regions.
 pub const SWEEPS: [&str; 3] = ["x sweep", "y sweep", "z sweep"];

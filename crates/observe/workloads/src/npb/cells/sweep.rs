@@ -48,16 +48,16 @@ pub struct Batch<const L: usize> {
 }
 
 impl<const L: usize> Batch<L> {
-    fn count(cell: &Cell, direction: usize) -> usize {
-        let [x, y, z] = cell.n;
-        (x * y * z / cell.n[direction]).div_ceil(L)
+    /// Batches through a cell of this size.
+    fn count(n: [usize; 3], direction: usize) -> usize {
+        (n.iter().product::<usize>() / n[direction]).div_ceil(L)
     }
 
     fn all(cell: &Cell, direction: usize) -> impl Iterator<Item = Self> + use<L> {
         let (a, b) = [(1, 2), (0, 2), (0, 1)][direction];
         let (n, steps, origin) = (cell.n, cell.steps, cell.first);
         let lines = n[a] * n[b];
-        (0..Self::count(cell, direction)).map(move |batch| {
+        (0..Self::count(cell.n, direction)).map(move |batch| {
             let first = std::array::from_fn(|lane| {
                 let line = (batch * L + lane).min(lines - 1);
                 origin + line % n[a] * steps[a] + line / n[a] * steps[b]
@@ -188,6 +188,16 @@ impl<const L: usize, const K: usize> Sweeps<L, K> {
         batches * reach * (5 + K) * L
     }
 
+    /// Numbers that elimination passes on through a face of a cell of this size.
+    pub fn forwards_through(n: [usize; 3], direction: usize, reach: usize) -> usize {
+        Self::forwards(Batch::<L>::count(n, direction), reach)
+    }
+
+    /// Numbers that substitution passes on.
+    pub fn backwards_through(n: [usize; 3], direction: usize, reach: usize) -> usize {
+        Batch::<L>::count(n, direction) * reach * 5 * L
+    }
+
     /// Bytes of the arrays at most.
     pub const fn memory(grid: u32, ranks: u32, reach: usize) -> u64 {
         let side = ranks.isqrt() as usize;
@@ -247,7 +257,7 @@ impl<const L: usize, const K: usize> Sweeps<L, K> {
             let n = cell.n[direction];
             let (own, after) = (reach..reach + n, reach + n..n + 2 * reach);
             if stage > 0 {
-                let length = Self::forwards(Batch::<L>::count(cell, direction), reach);
+                let length = Self::forwards_through(cell.n, direction, reach);
                 self.incoming.resize(length, 0.0);
                 watch.receive(before, forwards, &mut self.incoming)?;
             }
@@ -287,7 +297,7 @@ impl<const L: usize, const K: usize> Sweeps<L, K> {
             let cell = &mut flow.cells[index];
             let n = cell.n[direction];
             let (own, after) = (reach..reach + n, reach + n..n + 2 * reach);
-            let length = Batch::<L>::count(cell, direction) * reach * 5 * L;
+            let length = Self::backwards_through(cell.n, direction, reach);
             self.incoming.resize(length, 0.0);
             watch.receive(next, backwards, &mut self.incoming)?;
             let mut message = &self.incoming[..];

@@ -61,6 +61,13 @@ impl Layout {
         (0..steps).map(move |step| Rank::new(first + (column ^ (1 << step))))
     }
 
+    /// The partners with the rows whose sums each one gets. With twice as many columns as rows in the
+    /// grid, two neighbours share a row block: each goes on with half of it.
+    pub fn passed_on(&self) -> impl Iterator<Item = (Rank, Range<usize>)> {
+        let rows = std::iter::once(self.other()).chain(std::iter::repeat(self.own()));
+        self.partners().zip(rows)
+    }
+
     /// The rows, counted from the block's first, whose sums this rank gets.
     pub fn own(&self) -> Range<usize> {
         self.half(self.column % self.halves)

@@ -11,10 +11,11 @@ mod tests;
 
 use super::class::Class;
 use super::kernel::{Allowed, Check, Kernel};
+use super::traffic::{Operation, Traffic};
 use crate::WorkloadError;
 use crate::stopwatch::Stopwatch;
 use idlewave_fabric::{Fabric, Tag};
-use idlewave_units::Bytes;
+use idlewave_units::{Bytes, Rank};
 use layout::Layout;
 use matrix::{Definition, Matrix};
 
@@ -205,16 +206,12 @@ impl Layout {
         columns: &mut [f64],
     ) -> Result<(), WorkloadError> {
         let own = self.own();
-        // With twice as many columns as rows in the grid, two neighbours share a row block: each
-        // goes on with half of it.
-        let mut outgoing = self.other();
-        for partner in self.partners() {
+        for (partner, outgoing) in self.passed_on() {
             let incoming = watch.post(partner, ROWS, own.len())?;
             watch.send(partner, ROWS, &sums.own[outgoing])?;
             watch.take(incoming, &mut sums.received)?;
             watch.flush()?;
             add(&mut sums.own[own.clone()], &sums.received);
-            outgoing = own.clone();
         }
         let partner = self.transposed();
         if partner == watch.rank() {
@@ -225,6 +222,22 @@ impl Layout {
         watch.send(partner, TRANSPOSE, &sums.own[own])?;
         watch.take(incoming, columns)?;
         watch.flush()
+    }
+
+    /// The messages of [`sum`](Self::sum).
+    fn messages_of_sum(&self, values: usize) -> impl Iterator<Item = Operation> + use<> {
+        let partners = self.partners();
+        partners.map(move |partner| Operation::swap(partner, values, values))
+    }
+
+    /// The messages of [`exchange`](Self::exchange).
+    fn messages_of_exchange(&self, rank: Rank) -> impl Iterator<Item = Operation> {
+        let own = self.own().len();
+        let rows = self.passed_on();
+        let rows = rows.map(move |(partner, rows)| Operation::swap(partner, rows.len(), own));
+        let transposed = Some(self.transposed()).filter(|&partner| partner != rank);
+        let columns = self.columns.len();
+        rows.chain(transposed.map(|partner| Operation::swap(partner, own, columns)))
     }
 }
 
@@ -281,6 +294,33 @@ impl Kernel for Cg {
         let row = u64::from(nonzeros * (nonzeros + 1));
         let iteration = 3 + row + u64::from(STEPS) * (5 + row) + 3;
         2 * u64::from(Self::iterations(class)) * u64::from(order) * iteration
+    }
+
+    fn traffic(class: Class, ranks: u32, rank: Rank) -> Traffic {
+        let Definition {
+            order, nonzeros, ..
+        } = class.definition();
+        let layout = Layout::of(order, rank.get(), ranks);
+        // Multiplications, as NPB counts them.
+        let (rows, columns) = (layout.rows.len() as u64, layout.columns.len() as u64);
+        let elements = u64::from(nonzeros * (nonzeros + 1)) * rows * columns / u64::from(order);
+        let product = || {
+            let exchange = layout.messages_of_exchange(rank);
+            std::iter::once(Operation::Compute(elements)).chain(exchange)
+        };
+        let vectors = |count: u64| Operation::Compute(count * columns);
+        let sum = |values: usize| layout.messages_of_sum(values);
+        let step = product().chain([vectors(1)]).chain(sum(1));
+        let step = step.chain([vectors(3)]).chain(sum(1)).chain([vectors(1)]);
+        let begin = std::iter::once(vectors(1)).chain(sum(1));
+        let steps = [Operation::Repeat(STEPS, step.collect())];
+        let end = product().chain([vectors(1)]).chain(sum(1));
+        let end = end.chain([vectors(2)]).chain(sum(2)).chain([vectors(1)]);
+        Traffic {
+            before: Vec::new(),
+            iteration: begin.chain(steps).chain(end).collect(),
+            after: Vec::new(),
+        }
     }
 
     fn new<F: Fabric>(class: Class, watch: &mut Stopwatch<'_, F>) -> Result<Self, WorkloadError> {

@@ -21,7 +21,7 @@ use crate::stopwatch::Stopwatch;
 use checksums::published;
 use fft::{Complex, Direction, Fft};
 use idlewave_fabric::{Fabric, Reduction};
-use idlewave_units::Bytes;
+use idlewave_units::{Bytes, Rank};
 use std::f64::consts::PI;
 use std::ops::Range;
 
@@ -235,22 +235,20 @@ impl Kernel for Ft {
         (points * all) as u64
     }
 
-    fn traffic(class: Class, ranks: u32) -> Option<Traffic> {
+    fn traffic(class: Class, ranks: u32, _: Rank) -> Traffic {
         let pairs = u64::from(ranks).pow(2);
         let all = (Grid::of(class).points() * size_of::<Complex>()) as u64;
         let transpose = (ranks > 1).then_some(Operation::Alltoall {
             bytes_per_pair: Bytes::new(all / pairs),
         });
-        let checksum = Operation::Allreduce {
-            bytes: Bytes::new(size_of::<Complex>() as u64),
-        };
-        let begin = std::iter::once(Operation::Compute).chain(transpose);
-        let both = || begin.clone().chain([Operation::Compute]);
-        Some(Traffic {
-            before: both().collect(),
-            iteration: both().chain([checksum]).collect(),
+        let half = || std::iter::once(Operation::Compute(1));
+        let all = || half().chain(transpose.clone()).chain(half());
+        Traffic {
+            before: all().collect(),
+            // The checksum is a complex number.
+            iteration: all().chain([Operation::sum(2)]).collect(),
             after: Vec::new(),
-        })
+        }
     }
 
     fn new<F: Fabric>(class: Class, watch: &mut Stopwatch<'_, F>) -> Result<Self, WorkloadError> {

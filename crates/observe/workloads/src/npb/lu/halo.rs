@@ -4,8 +4,10 @@ use super::field::{Field, HALO};
 use super::share::{DIVIDED, Share};
 use crate::WorkloadError;
 use crate::npb::cfd::State;
+use crate::npb::traffic::Message;
 use crate::stopwatch::Stopwatch;
 use idlewave_fabric::{Fabric, Tag};
+use idlewave_units::Rank;
 
 /// Calls `each` with the index of every point of the layers across a dimension that begin at
 /// `layer`, counted from the outermost layer of the lower neighbour.
@@ -45,6 +47,24 @@ pub fn messages(share: &Share) -> usize {
     DIVIDED.into_iter().map(points).sum()
 }
 
+/// Each face with a neighbour, as its dimension, whether it is the upper one, and the neighbour.
+fn faces(share: &Share) -> impl Iterator<Item = (usize, bool, Rank)> {
+    let sides = DIVIDED.into_iter().flat_map(|d| [(d, false), (d, true)]);
+    sides.filter_map(|(d, upper)| Some((d, upper, share.neighbours[d][usize::from(upper)]?)))
+}
+
+/// Numbers in the message of a face.
+fn numbers(share: &Share, d: usize) -> usize {
+    5 * layers(share, d)
+}
+
+/// The messages of [`exchange`].
+pub fn traffic(share: &Share) -> Vec<Message> {
+    let receives = faces(share).map(|(d, _, from)| Message::receive(from, numbers(share, d)));
+    let sends = faces(share).map(|(d, _, to)| Message::send(to, numbers(share, d)));
+    receives.chain(sends).collect()
+}
+
 /// Fetches the points of all neighbours. `buffer` is room for the layers of any face.
 pub fn exchange<F: Fabric>(
     field: &mut Field,
@@ -54,23 +74,18 @@ pub fn exchange<F: Fabric>(
 ) -> Result<(), WorkloadError> {
     // A tag for each direction of travel.
     let tag = |d: usize, upwards: bool| Tag((2 * d) as u32 + u32::from(upwards));
-    let sides = || DIVIDED.into_iter().flat_map(|d| [(d, false), (d, true)]);
     let mut incoming = Vec::with_capacity(4);
-    for (d, upper) in sides() {
-        if let Some(from) = share.neighbours[d][usize::from(upper)] {
-            let posted = watch.post(from, tag(d, !upper), 5 * layers(share, d))?;
-            incoming.push((d, upper, posted));
-        }
+    for (d, upper, from) in faces(share) {
+        let posted = watch.post(from, tag(d, !upper), numbers(share, d))?;
+        incoming.push((d, upper, posted));
     }
-    for (d, upper) in sides() {
-        if let Some(to) = share.neighbours[d][usize::from(upper)] {
-            let layer = if upper { share.size[d] } else { HALO };
-            buffer.clear();
-            each_of(field, share, d, layer, |index| {
-                buffer.push(field.states[index]);
-            });
-            watch.send(to, tag(d, upper), buffer.as_flattened())?;
-        }
+    for (d, upper, to) in faces(share) {
+        let layer = if upper { share.size[d] } else { HALO };
+        buffer.clear();
+        each_of(field, share, d, layer, |index| {
+            buffer.push(field.states[index]);
+        });
+        watch.send(to, tag(d, upper), buffer.as_flattened())?;
     }
     for (d, upper, posted) in incoming {
         buffer.resize(layers(share, d), [0.0; 5]);

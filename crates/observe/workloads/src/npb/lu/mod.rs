@@ -25,11 +25,12 @@ mod tests;
 use super::cfd::{State, TOLERANCE, exact_solution, initial_solution, norm_checks};
 use super::class::Class;
 use super::kernel::{Allowed, Check, Kernel};
+use super::traffic::{Operation, Traffic};
 use crate::WorkloadError;
 use crate::stopwatch::Stopwatch;
 use field::Field;
 use idlewave_fabric::Fabric;
-use idlewave_units::Bytes;
+use idlewave_units::{Bytes, Rank};
 use residual::Residual;
 use share::Share;
 use sweep::Sweeps;
@@ -148,6 +149,18 @@ impl Kernel for Lu {
         let edge = class.grid() as f64;
         let step = 1984.77 * edge.powi(3) - 10_923.3 * edge.powi(2) + 27_770.9 * edge - 144_010.0;
         (f64::from(class.steps()) * step) as u64
+    }
+
+    fn traffic(class: Class, ranks: u32, rank: Rank) -> Traffic {
+        let share = Share::new(class.grid(), ranks, rank);
+        let sweeps = [true, false].map(|up| sweep::traffic(&share, up));
+        let iteration = sweeps.into_iter().flatten();
+        let iteration = iteration.chain(Operation::exchange(halo::traffic(&share)));
+        Traffic {
+            before: Vec::new(),
+            iteration: iteration.chain([residual::traffic(&share)]).collect(),
+            after: vec![Operation::sum(5); 2],
+        }
     }
 
     fn new<F: Fabric>(class: Class, watch: &mut Stopwatch<'_, F>) -> Result<Self, WorkloadError> {

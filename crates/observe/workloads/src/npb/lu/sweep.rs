@@ -10,10 +10,43 @@ use super::field::Field;
 use super::share::Share;
 use crate::WorkloadError;
 use crate::npb::cfd::State;
+use crate::npb::traffic::{Message, Operation};
 use crate::stopwatch::Stopwatch;
 use idlewave_fabric::{Fabric, Tag};
+use idlewave_units::Rank;
 
 const NOTHING: State = [0.0; 5];
+
+/// Nanoseconds per inner point of either sweep, on one core of a virtual machine in class W.
+const COST: u64 = 55;
+
+/// States that a plane passes on along x, and along y.
+fn edges(share: &Share) -> [usize; 2] {
+    [1, 0].map(|d| share.inner(d).len())
+}
+
+/// The neighbours behind and ahead along x and y.
+fn neighbours(share: &Share, up: bool) -> [[Option<Rank>; 2]; 2] {
+    [!up, up].map(|upper| share.neighbours.map(|n| n[usize::from(upper)]))
+}
+
+/// What [`Sweeps::run`] does.
+pub fn traffic(share: &Share, up: bool) -> Vec<Operation> {
+    let [behind, ahead] = neighbours(share, up);
+    let edges = edges(share);
+    let with = |ranks: [Option<Rank>; 2]| {
+        let pairs = ranks.into_iter().zip(edges);
+        pairs.filter_map(|(rank, states)| Some((rank?, 5 * states)))
+    };
+    let receives = with(behind).map(|(from, numbers)| Message::receive(from, numbers));
+    let points = (edges[0] * edges[1]) as u64;
+    let compute = Operation::Compute(COST * points);
+    let sends = with(ahead).map(|(to, numbers)| Operation::send(to, numbers));
+    let plane = Operation::exchange(receives.collect()).into_iter();
+    let plane = plane.chain([compute, Operation::Flush]).chain(sends);
+    let planes = share.inner(2).len() as u32;
+    vec![Operation::Repeat(planes, plane.collect()), Operation::Flush]
+}
 
 /// What is passed on within a sweep.
 #[derive(Debug)]
@@ -35,7 +68,7 @@ pub struct Sweeps {
 impl Sweeps {
     /// For the share of a rank.
     pub fn new(share: &Share, dt: f64, relaxation: f64) -> Self {
-        let [x, y] = [share.inner(0).len(), share.inner(1).len()];
+        let [y, x] = edges(share);
         let spacing = 1.0 / (share.grid - 1) as f64;
         Self {
             blocks: Blocks::new(dt, spacing, relaxation),
@@ -50,7 +83,7 @@ impl Sweeps {
 
     /// Bytes of its arrays.
     pub fn bytes(share: &Share) -> usize {
-        let [x, y] = [share.inner(0).len(), share.inner(1).len()];
+        let [y, x] = edges(share);
         (x + y + x * y) * size_of::<State>() + x * size_of::<Point>()
     }
 
@@ -70,9 +103,7 @@ impl Sweeps {
         change: &mut Field,
         watch: &mut Stopwatch<'_, F>,
     ) -> Result<(), WorkloadError> {
-        // The neighbours behind and ahead along x and y.
-        let behind = share.neighbours.map(|n| n[usize::from(!UP)]);
-        let ahead = share.neighbours.map(|n| n[usize::from(UP)]);
+        let [behind, ahead] = neighbours(share, UP);
         let tag = |d: u32| Tag(8 + 2 * d + u32::from(UP));
         self.plane.fill(NOTHING);
         for step in share.inner(2) {

@@ -6,11 +6,55 @@
 use super::field::Field;
 use super::level::{Level, Waking};
 use crate::WorkloadError;
+use crate::npb::traffic::{Message, Operation};
 use crate::stopwatch::Stopwatch;
 use idlewave_fabric::{Fabric, Tag};
 
 const UPWARDS: Tag = Tag(1);
 const DOWNWARDS: Tag = Tag(2);
+
+/// Cells that an exchange sends each way along an axis.
+fn exchanged(level: &Level, axis: usize) -> usize {
+    Field::plane_cells(level.cells, axis, axis)
+}
+
+/// The messages of [`Planes::exchange`].
+pub fn exchanges(level: &Level) -> impl Iterator<Item = Operation> {
+    let pairs = level.neighbours.into_iter().enumerate();
+    pairs.filter_map(|(axis, pair)| {
+        let ([below, above], cells) = (pair?, exchanged(level, axis));
+        let receives = [below, above].map(|from| Message::receive(from, cells));
+        let sends = [above, below].map(|to| Message::send(to, cells));
+        Some(Operation::Exchange([receives, sends].concat()))
+    })
+}
+
+/// Cells that are given, or taken from each side, along an axis.
+fn given(level: &Level, axis: usize) -> usize {
+    Field::plane_cells(level.cells, axis, 3)
+}
+
+/// What to do along an axis. What a rank without cells along a later axis has here, it gets with
+/// that axis.
+fn waking(level: &Level, axis: usize) -> Waking {
+    match level.cells[axis + 1..].contains(&0) {
+        true => Waking::None,
+        false => level.waking[axis],
+    }
+}
+
+/// The messages of [`Planes::wake`].
+pub fn wakings(level: &Level) -> impl Iterator<Item = Operation> {
+    (0..3).filter_map(|axis| {
+        let cells = given(level, axis);
+        let messages = match waking(level, axis) {
+            Waking::None => return None,
+            Waking::Give([below, above]) => [above, below].map(|to| Message::send(to, cells)),
+            Waking::Take(both) => both.map(|from| Message::receive(from, cells)),
+        };
+        Some(Operation::Exchange(messages.to_vec()))
+    })
+}
 
 /// Planes that are being sent and received.
 #[derive(Debug)]
@@ -45,7 +89,7 @@ impl Planes {
                 continue;
             };
             let last = level.cells[axis];
-            let cells = field.plane_cells(axis, axis);
+            let cells = exchanged(level, axis);
             let from_below = watch.post(below, UPWARDS, cells)?;
             let from_above = watch.post(above, DOWNWARDS, cells)?;
             for (to, tag, layer) in [(above, UPWARDS, last), (below, DOWNWARDS, 1)] {
@@ -74,12 +118,8 @@ impl Planes {
         field: &mut Field,
     ) -> Result<(), WorkloadError> {
         for axis in 0..3 {
-            // What a rank without cells along a later axis has here, it gets with that axis.
-            if level.cells[axis + 1..].contains(&0) {
-                continue;
-            }
-            let cells = field.plane_cells(axis, 3);
-            match level.waking[axis] {
+            let cells = given(level, axis);
+            match waking(level, axis) {
                 Waking::None => continue,
                 Waking::Give([below, above]) => {
                     let outgoing = &mut self.outgoing[..cells];

@@ -45,12 +45,14 @@ impl Field {
         })
     }
 
-    /// Number of cells of a plane; see [`put`](Self::put).
-    pub fn plane_cells(&self, axis: usize, bordered: usize) -> usize {
-        self.plane(axis, 0, bordered)
-            .map(|range| range.len())
-            .iter()
-            .product()
+    /// Number of cells of a plane of a share of this size; see [`put`](Self::put).
+    pub fn plane_cells(cells: [usize; 3], axis: usize, bordered: usize) -> usize {
+        let sides = (0..3).map(|other| match other {
+            other if other == axis => 1,
+            other if other < bordered => cells[other] + 2,
+            other => cells[other],
+        });
+        sides.product()
     }
 
     /// Copies a plane out, without the border of the axes from `bordered` on.

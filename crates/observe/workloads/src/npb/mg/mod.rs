@@ -15,12 +15,13 @@ mod tests;
 
 use super::class::Class;
 use super::kernel::{Allowed, Check, Kernel};
+use super::traffic::{Operation, Traffic};
 use crate::WorkloadError;
 use crate::stopwatch::Stopwatch;
 use exchange::Planes;
 use field::Field;
 use idlewave_fabric::{Fabric, Reduction};
-use idlewave_units::Bytes;
+use idlewave_units::{Bytes, Rank};
 use level::Level;
 use operators::Lines;
 
@@ -51,6 +52,15 @@ impl Class {
             1.583_275_060_44e-10,
         ])
     }
+}
+
+/// Tenths of a nanosecond per cell of the level that an operator computes, on one core of a virtual
+/// machine in class A.
+mod cost {
+    pub const RESTRICT: u64 = 109;
+    pub const INTERPOLATE: u64 = 16;
+    pub const RESIDUAL: u64 = 34;
+    pub const SMOOTH: u64 = 29;
 }
 
 /// The share of one rank, levels in ascending order.
@@ -203,6 +213,38 @@ impl Kernel for Mg {
 
     fn operations(class: Class) -> u64 {
         58 * u64::from(Self::iterations(class)) * (1 << (3 * class.levels()))
+    }
+
+    fn traffic(class: Class, ranks: u32, rank: Rank) -> Traffic {
+        let levels = Level::all(class.levels(), rank.get(), ranks);
+        let finest = levels.len() - 1;
+        let work = |cost: u64, k: usize| {
+            let cells = levels[k].cells.iter().product::<usize>();
+            Operation::Compute(cost * cells as u64)
+        };
+        let exchange = |k: usize| exchange::exchanges(&levels[k]);
+        let active = (0..=finest).filter(|&k| levels[k].is_active());
+        let mut cycle = Vec::new();
+        for k in active.clone().filter(|&k| k < finest).rev() {
+            cycle.push(work(cost::RESTRICT, k));
+            cycle.extend(exchange(k));
+        }
+        for k in active {
+            if k > 0 {
+                cycle.extend(exchange::wakings(&levels[k - 1]));
+                cycle.push(work(cost::INTERPOLATE + cost::RESIDUAL, k));
+                cycle.extend(exchange(k));
+            }
+            cycle.push(work(cost::SMOOTH, k));
+            cycle.extend(exchange(k));
+        }
+        let residual = || std::iter::once(work(cost::RESIDUAL, finest)).chain(exchange(finest));
+        let norms = || [Operation::sum(1), Operation::sum(1)];
+        Traffic {
+            before: residual().chain(norms()).collect(),
+            iteration: cycle.into_iter().chain(residual()).collect(),
+            after: norms().to_vec(),
+        }
     }
 
     fn new<F: Fabric>(class: Class, watch: &mut Stopwatch<'_, F>) -> Result<Self, WorkloadError> {

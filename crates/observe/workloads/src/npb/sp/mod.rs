@@ -4,13 +4,14 @@
 mod pentadiagonal;
 mod variables;
 
-use super::cells::{Flow, Published, SWEEPS, Scheme, Sweeps, most_ranks};
+use super::cells::{self, Costs, Flow, Published, SWEEPS, Scheme, Sweeps, most_ranks};
 use super::class::Class;
 use super::kernel::{Allowed, Check, Kernel};
+use super::traffic::Traffic;
 use crate::WorkloadError;
 use crate::stopwatch::Stopwatch;
 use idlewave_fabric::Fabric;
-use idlewave_units::Bytes;
+use idlewave_units::{Bytes, Rank};
 use pentadiagonal::{KEPT, LANES, Pentadiagonal};
 
 /// Published norms of the residual and of the error.
@@ -123,6 +124,15 @@ impl Class {
     }
 }
 
+/// Nanoseconds per point on one core of a virtual machine, in class W. Sweeps are divided into
+/// elimination and substitution by their multiplications.
+const COSTS: Costs = Costs {
+    rhs: 90,
+    eliminate: 24,
+    substitute: 8,
+    add: 16,
+};
+
 /// The flow of one rank.
 #[derive(Debug)]
 pub struct Sp {
@@ -190,6 +200,10 @@ impl Kernel for Sp {
         (each * f64::from(Self::iterations(class))) as u64
     }
 
+    fn traffic(class: Class, ranks: u32, rank: Rank) -> Traffic {
+        cells::traffic::<Pentadiagonal, LANES, KEPT>(class.sp_grid(), ranks, rank, COSTS)
+    }
+
     fn new<F: Fabric>(class: Class, watch: &mut Stopwatch<'_, F>) -> Result<Self, WorkloadError> {
         let flow = Flow::new(class.sp_grid(), class.sp_time_step(), watch);
         let mut sp = Self {
@@ -244,11 +258,17 @@ mod tests {
             let longest = held.iter().map(|&(_, longest)| longest).max();
             let message = 8 * Sweeps::<LANES, KEPT>::longest_message(grid, ranks, reach);
             let equal_cells = (grid - 2) % ranks.isqrt() == 0;
-            assert!(longest <= Some(message), "{ranks}: {longest:?} of {message}");
+            assert!(
+                longest <= Some(message),
+                "{ranks}: {longest:?} of {message}"
+            );
             assert!(!equal_cells || longest == Some(message), "{ranks}");
             for (held, _) in held {
                 assert!(held <= stated, "{ranks}: {held} of {stated}");
-                assert!(!equal_cells || held == stated, "{ranks}: {held} of {stated}");
+                assert!(
+                    !equal_cells || held == stated,
+                    "{ranks}: {held} of {stated}"
+                );
             }
         }
     }
