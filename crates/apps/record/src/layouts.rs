@@ -17,6 +17,7 @@ use idlewave_mpi::Launch;
 use idlewave_pipeline::Effort;
 use idlewave_run::{PhaseKind, RunReader};
 use idlewave_session::{Progress, Quiet, SessionError};
+use idlewave_sys::files;
 use idlewave_topology::expand_hostlist;
 use idlewave_units::counted;
 use idlewave_units::foreign::shell_line;
@@ -328,7 +329,7 @@ impl Study<'_> {
             content.map_err(|e| refused("--hosts".to_owned(), &e.to_string(), String::new()))?;
         fs::write(&hosts, content).map_err(io("write", &hosts))?;
         let output = self.scratch.join("output");
-        let words = File::create(&output).map_err(io("write", &output))?;
+        let words = files::create_over(&output).map_err(io("write", &output))?;
         let shared = per_node > self.cpus;
         let mut command = self.starter.command(nodes, per_node, shared, &hosts);
         let at = command.len();

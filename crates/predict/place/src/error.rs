@@ -1,6 +1,5 @@
 //! Errors of placing.
 
-use crate::looped::MOST_OPERATIONS;
 use idlewave_simulate::goal::BuildError;
 use idlewave_units::counted;
 use thiserror::Error;
@@ -84,11 +83,13 @@ pub enum PlaceError {
     /// As [`TooLong`](Self::TooLong), found before all operations were counted.
     #[error(
         "place {what}: it has more than {}",
-        counted(MOST_OPERATIONS, "operation")
+        counted(*limit, "operation")
     )]
     OverLimit {
         /// Its name.
         what: String,
+        /// The most that are played.
+        limit: u64,
     },
     /// A description that gives no valid schedule.
     #[error("describe {what}: {error}")]

@@ -155,6 +155,7 @@ fn looped_npb(npb: Npb, ranks: u32, work: u64) -> Result<Option<Loop>, PlaceErro
         operations += npb_operations(&traffic.iteration);
         if operations > MOST_OPERATIONS / u64::from(STEPS_PLAYED.min(iterations)) {
             return Err(PlaceError::OverLimit {
+                limit: MOST_OPERATIONS,
                 what: npb.to_string(),
             });
         }
