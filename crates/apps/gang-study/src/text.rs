@@ -199,10 +199,13 @@ fn switches_of(out: &mut String, table: &Table, row: &Row, switches: &SwitchStat
         two(phase("freeze")),
         two(phase("thaw"))
     );
-    for name in ["drain", "context"] {
-        if let Some(time) = phase(name) {
-            let _ = writeln!(out, "      {name} {}", two(Some(time)));
-        }
+    let others = ["stop", "drain", "context", "messages"].map(|name| {
+        let median = phase(name)?.median;
+        Some(format!("{name} {median}"))
+    });
+    let others: Vec<String> = others.into_iter().flatten().collect();
+    if !others.is_empty() {
+        let _ = writeln!(out, "      medians: {}", others.join(", "));
     }
     if !switches.aborted.is_empty() {
         let n: u64 = switches.aborted.iter().map(|(_, n)| n).sum();

@@ -303,7 +303,7 @@ fn altered_bytes_are_refused_or_read_but_never_panic() {
     use proptest::prelude::*;
     let report = report().into_bytes();
     let flips = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8);
-    proptest!(ProptestConfig::with_cases(300), |(flips in flips)| {
+    proptest!(ProptestConfig::with_cases(100), |(flips in flips)| {
         let mut bytes = report.clone();
         for (at, value) in flips {
             let at = at.index(bytes.len());

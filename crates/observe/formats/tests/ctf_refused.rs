@@ -388,7 +388,7 @@ fn altered_bytes_are_refused_or_read_but_never_panic() {
     let flips = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6);
     let which = (0..samples.len(), any::<prop::sample::Index>());
     let cut = proptest::option::weighted(0.2, any::<prop::sample::Index>());
-    let config = ProptestConfig::with_cases(400);
+    let config = ProptestConfig::with_cases(150);
     proptest!(config, |((sample, file) in which, flips in flips, cut in cut)| {
         let mut files = samples[sample].clone();
         let names: Vec<String> = files.keys().cloned().collect();

@@ -294,7 +294,7 @@ fn altered_bytes_are_refused_or_read_but_never_panic() {
         .chain([story_text(Layout::Perf).into_bytes()])
         .collect();
     let flips = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6);
-    let config = ProptestConfig::with_cases(200);
+    let config = ProptestConfig::with_cases(80);
     proptest!(config, |(n in 0..files.len(), flips in flips)| {
         let mut bytes = files[n].clone();
         for (at, value) in flips {

@@ -529,7 +529,7 @@ fn wakeups() -> impl Strategy<Value = Vec<Wakeup>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
     #[test]
     fn any_bursts_give_equal_matrices_in_the_trace_and_after_reading(rows in bursts(), wakes in wakeups()) {

@@ -222,7 +222,7 @@ fn altered_bytes_are_refused_or_read_but_never_panic() {
         }));
     }
     let flips = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6);
-    let config = ProptestConfig::with_cases(300);
+    let config = ProptestConfig::with_cases(100);
     proptest!(config, |(n in 0..files.len(), top in any::<bool>(), flips in flips)| {
         let mut bytes = files[n].clone();
         for (at, value) in flips {
