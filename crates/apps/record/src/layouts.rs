@@ -23,7 +23,7 @@ use idlewave_units::counted;
 use idlewave_units::foreign::shell_line;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 /// The most repetitions.
@@ -327,7 +327,9 @@ impl Study<'_> {
         let content = self.starter.host_file(nodes, per_node);
         let content =
             content.map_err(|e| refused("--hosts".to_owned(), &e.to_string(), String::new()))?;
-        fs::write(&hosts, content).map_err(io("write", &hosts))?;
+        files::create_over(&hosts)
+            .and_then(|mut file| file.write_all(content.as_bytes()))
+            .map_err(io("write", &hosts))?;
         let output = self.scratch.join("output");
         let words = files::create_over(&output).map_err(io("write", &output))?;
         let shared = per_node > self.cpus;
