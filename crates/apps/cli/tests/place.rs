@@ -347,18 +347,11 @@ fn ranks_that_do_not_fit_into_memory_are_marked_and_not_taken() {
 }
 
 #[test]
-fn hundreds_of_nodes_are_placed() {
+fn a_thousand_nodes_are_placed() {
     let dir = directory();
-    // A thousand take half a minute.
-    let nodes = match std::env::var_os("IDLEWAVE_LONG") {
-        Some(_) => 1_024,
-        None => 512,
-    };
-    let ranks = 2 * nodes;
-    let options =
-        format!("--pattern halo -n {ranks} --nodes {nodes} --cores 4 --per-node 2,4 --steps 1");
-    let answer = json(&dir, &options);
-    sound(&answer, ranks);
+    let options = "--pattern halo -n 2048 --nodes 1024 --cores 4 --per-node 2,4 --steps 1";
+    let answer = json(&dir, options);
+    sound(&answer, 2_048);
     // With so many messages, those that would end shortly after each other end together. The output
     // says so.
     let assumed = answer["assumed"].to_string();

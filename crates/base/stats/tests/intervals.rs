@@ -32,13 +32,9 @@ fn every_interval_that_takes_long_holds_the_truth_as_often_as_it_says() {
 fn check(chosen: impl Fn(&Case) -> bool) {
     let mut wrong = Vec::new();
     for case in CASES.iter().filter(|case| chosen(case)) {
-        let wanted = match std::env::var_os("IDLEWAVE_LONG") {
-            Some(_) => DRAWS,
-            None => DRAWS / 2,
-        };
-        let (held, draws) = case.held(wanted, 77);
+        let (held, draws) = case.held(DRAWS, 77);
         assert!(
-            2 * draws * case.one_in > wanted,
+            2 * draws * case.one_in > DRAWS,
             "{}: few have an interval",
             case.data
         );

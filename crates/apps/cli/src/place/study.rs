@@ -45,7 +45,7 @@ Examples:
   mpirun -n 16 --map-by ppr:4:node idlewave place study --workload is:A
   mpirun -n 8 --map-by ppr:2:node idlewave place study --workload halo:64
   idlewave place study -- ./app
-  idlewave place study --hosts node[1-4] --cores 8 --ranks 8,16 -- ./app input.txt
+  idlewave place study --hosts node[1-4] --cores 8 --ranks 8,16 -- ./app
   idlewave place study --workload is:S --threads 2 --repeats 2")]
 pub struct StudyArgs {
     /// Workload: is:CLASS (S to C), ep:CLASS or ft:CLASS (S to D), or halo:CELLS as in halo:64
