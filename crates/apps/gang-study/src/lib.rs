@@ -12,8 +12,11 @@ mod error;
 mod keep;
 mod npb;
 mod sheet;
+mod skew;
+mod spread;
 mod study;
 mod text;
+mod words;
 
 pub use bench::{Bench, Seen, Trial};
 pub use case::{Case, Compares, Program, Table, Treatment, baselines, built_in, given};
@@ -22,7 +25,6 @@ pub use error::TrialError;
 pub use keep::Kept;
 pub use npb::{Extent, NpbPlan, choose, names, npb};
 pub use sheet::sheet;
-pub use study::{
-    Filled, Repeats, Row, Spread, Study, program_words, row_words, study, treatment_words, words,
-};
+pub use spread::Spread;
+pub use study::{Filled, Repeats, Row, Study, study};
 pub use text::text;

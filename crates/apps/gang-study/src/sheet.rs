@@ -2,7 +2,9 @@
 
 use crate::case::{Compares, Table};
 use crate::contexts::Contexts;
-use crate::study::{Filled, Row, Spread, Study, row_words, words};
+use crate::spread::Spread;
+use crate::study::{Filled, Row, Study};
+use crate::words::{row_words, words};
 use idlewave_report::{GangContexts, GangNumber, GangRow, GangSheet, GangSwitches, GangTable};
 
 /// The sheet of a study, with its command line.

@@ -5,71 +5,16 @@ use crate::case::{Case, Compares, Program, Table, Treatment, baselines};
 use crate::contexts::Contexts;
 use crate::error::TrialError;
 use crate::keep::Kept;
+use crate::skew::skew;
+use crate::spread::Spread;
+use crate::words::words;
 use idlewave_gang_agent::control::SwitchStatus;
 use idlewave_measure::{Counted, RankSteps};
 use idlewave_run::findings::Estimate;
 use idlewave_session::{Progress, Stop};
-use idlewave_stats::quantiles;
 use idlewave_units::Nanos;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Ends of gaps within this time belong to one thaw.
-const ONE_THAW: u64 = 5_000_000;
-
-/// A number over the repeats.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Spread {
-    /// The median.
-    pub median: f64,
-    /// The minimum.
-    pub least: f64,
-    /// The maximum.
-    pub most: f64,
-    /// The 95 % interval of the median; `None` with too few values, or several of one repeat.
-    pub interval: Option<(f64, f64)>,
-    /// The number of values.
-    pub n: usize,
-}
-
-impl Spread {
-    /// The spread of some numbers, several of which may be of one repeat; `None` without any.
-    pub fn of(values: &[f64]) -> Option<Spread> {
-        Some(Spread {
-            median: quantiles::median_of(values)?,
-            least: values.iter().copied().min_by(f64::total_cmp)?,
-            most: values.iter().copied().max_by(f64::total_cmp)?,
-            interval: None,
-            n: values.len(),
-        })
-    }
-
-    /// The spread of a number of each repeat; `None` without any.
-    pub fn of_repeats(values: &[f64]) -> Option<Spread> {
-        let estimate = quantiles::median_of_floats(values);
-        let enough = values.len() >= quantiles::MEDIAN_NEEDS;
-        Some(Spread {
-            interval: enough.then_some((estimate.low, estimate.high)),
-            ..Self::of(values)?
-        })
-    }
-
-    /// The ends of the interval; of the values where there is none.
-    pub fn ends(&self) -> (f64, f64) {
-        self.interval.unwrap_or((self.least, self.most))
-    }
-
-    /// Whether a ratio is more than this share over 1, by its interval; `None`: not known.
-    pub fn is_over(&self, share: f64) -> Option<bool> {
-        let (low, high) = self.interval?;
-        let bound = 1.0 + share;
-        match (low > bound, high <= bound) {
-            (true, _) => Some(true),
-            (_, true) => Some(false),
-            (false, false) => None,
-        }
-    }
-}
 
 /// How often the cases of a study run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -425,149 +370,10 @@ fn same_results(cases: &[Case], done: &[BTreeMap<usize, Trial>]) -> bool {
     true
 }
 
-/// The time between the first and the last rank of a program to resume after another program's
-/// turn, over all thaws that all its ranks saw. `None`: no program had to wait for another's turn.
-/// A program that is switched alone stands still for less time than a busy machine takes from it
-/// anyway.
-fn skew(case: &Case, trials: &[Trial]) -> Option<(Estimate, Estimate)> {
-    let slice = case.treatment.slice().filter(|_| case.programs.len() > 1)?;
-    // Turns of yielding gangs are shorter; other interruptions of ranks are shorter still.
-    let least = slice.get() / 2;
-    let mut all = Vec::new();
-    let programs = trials
-        .iter()
-        .flat_map(|t| case.programs.iter().zip(&t.programs));
-    for (program, seen) in programs {
-        // The ends of steps of a millisecond cannot resolve shorter times.
-        let (Some(steps), Program::Fine(_)) = (&seen.steps, program) else {
-            continue;
-        };
-        all.extend(skews(&steps.ranks, least));
-    }
-    (!all.is_empty()).then(|| (quantiles::median(&all), quantiles::quantile(&all, 0.99)))
-}
-
-/// The skews of gaps of at least `least` nanoseconds.
-fn skews(ranks: &[RankSteps], least: u64) -> Vec<u64> {
-    if ranks.len() < 2 {
-        return Vec::new();
-    }
-    let mut ends: Vec<(u64, usize)> = Vec::new();
-    for (rank, steps) in ranks.iter().enumerate() {
-        let waits = steps
-            .gaps
-            .iter()
-            .filter(|(from, end)| end.saturating_sub(*from) >= least);
-        ends.extend(waits.map(|(_, end)| (*end, rank)));
-    }
-    ends.sort_unstable();
-    let mut skews = Vec::new();
-    let mut from = 0;
-    while let Some((first, _)) = ends.get(from) {
-        let until = ends[from..]
-            .iter()
-            .position(|(end, _)| end - first > ONE_THAW);
-        let group = &ends[from..until.map_or(ends.len(), |n| from + n)];
-        let mut seen: Vec<usize> = group.iter().map(|(_, rank)| *rank).collect();
-        seen.sort_unstable();
-        seen.dedup();
-        // A gap that not all ranks had was not a thaw; two gaps of one rank cannot be told apart.
-        if seen.len() == ranks.len() && group.len() == ranks.len() {
-            skews.push(group[group.len() - 1].0 - first);
-        }
-        from += group.len();
-    }
-    skews
-}
-
-/// A description of a case.
-pub fn words(case: &Case) -> String {
-    format!(
-        "{}, {}",
-        programs_words(case),
-        treatment_words(case.treatment)
-    )
-}
-
-/// The programs of a case.
-pub(crate) fn programs_words(case: &Case) -> String {
-    let names: Vec<String> = case.programs.iter().map(program_words).collect();
-    let (Some(first), Some(last)) = (names.first(), names.last()) else {
-        return String::new();
-    };
-    match names.len() {
-        1 => first.clone(),
-        2 => format!("{first} and {last}"),
-        n => format!("{first} and {} short programs", n - 1),
-    }
-}
-
-/// A description of a case that tells it from the others of its table.
-pub fn row_words(table: &Table, case: &Case) -> String {
-    let Some(first) = table.cases.first() else {
-        return words(case);
-    };
-    let same = |f: fn(&Case, &Case) -> bool| table.cases.iter().all(|case| f(first, case));
-    if same(|a, b| a.programs == b.programs) {
-        return treatment_words(case.treatment);
-    }
-    if same(|a, b| a.treatment == b.treatment) {
-        return programs_words(case);
-    }
-    words(case)
-}
-
-/// A description of a program.
-pub fn program_words(program: &Program) -> String {
-    match program {
-        Program::Fine(work) => format!("allreduce every {work}"),
-        Program::Compute => "computation alone".to_owned(),
-        Program::Given(i) => format!("program {}", i + 1),
-        Program::Benchmark(name) => name.clone(),
-    }
-}
-
-/// A description of a treatment.
-pub fn treatment_words(treatment: Treatment) -> String {
-    match treatment {
-        Treatment::Alone => "alone".to_owned(),
-        Treatment::Switched(slice) => format!("gang switching, {slice}"),
-        Treatment::Yielding(slice) => format!("gang switching, {slice}, idle gangs yield"),
-        Treatment::Free => "no coscheduling".to_owned(),
-        Treatment::FreeYield => "no coscheduling, ranks yield".to_owned(),
-        Treatment::AloneOnContexts => "alone, on network contexts".to_owned(),
-        Treatment::Contexts(slice, copying) => {
-            format!("switched, {slice}, contexts {}", copying.name())
-        }
-        Treatment::Queue => "one after the other".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use idlewave_measure::FixedSteps;
-
-    fn rank(gaps: &[(u64, u64)]) -> RankSteps {
-        RankSteps {
-            gaps: gaps.to_vec(),
-            ..RankSteps::default()
-        }
-    }
-
-    #[test]
-    fn a_thaw_is_what_all_ranks_saw_within_a_short_time() {
-        let ms = 1_000_000;
-        let first = rank(&[(0, 100 * ms), (200 * ms, 300 * ms), (350 * ms, 400 * ms)]);
-        let second = rank(&[(0, 100 * ms + 30_000), (200 * ms, 300 * ms - 70_000)]);
-        let both = [first.clone(), second];
-        assert_eq!(skews(&both, 10 * ms), [30_000, 70_000]);
-        assert_eq!(skews(&both, 100 * ms - 50_000), [30_000]);
-        assert!(skews(&[first], 0).is_empty());
-        // Two gaps of one rank alone, one right after the other.
-        let twice = rank(&[(0, 100 * ms), (100 * ms, 102 * ms)]);
-        assert!(skews(&[twice, rank(&[])], 0).is_empty());
-    }
 
     fn trial(times: &[(u64, u64)], sum: f64) -> Trial {
         let seen = |(begin, end): &(u64, u64)| Seen {

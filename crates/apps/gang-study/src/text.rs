@@ -2,7 +2,9 @@
 
 use crate::case::{Compares, Table};
 use crate::contexts::SIZES;
-use crate::study::{Filled, Row, Spread, Study, row_words, words};
+use crate::spread::Spread;
+use crate::study::{Filled, Row, Study};
+use crate::words::{row_words, words};
 use idlewave_gang_agent::control::{Quantiles, SwitchStatus};
 use idlewave_units::show::{self, time};
 use idlewave_units::{Nanos, counted};

@@ -18,10 +18,6 @@ pub(crate) enum Mismatch {
 }
 
 impl Mismatch {
-    pub fn wrong(text: String) -> Self {
-        Self::Wrong(text)
-    }
-
     pub fn text(self) -> String {
         match self {
             Self::Launcher => "each process ran as a program of one rank: the launcher is not that of its MPI library"
@@ -58,7 +54,7 @@ impl Part {
     /// counts as point-to-point: whose request it completes is not known.
     fn of(name: &str, class: Class) -> Self {
         match class {
-            Class::Life if name.starts_with("MPI_Init") => Self::Init,
+            Class::Life if matches!(name, "MPI_Init" | "MPI_Init_thread") => Self::Init,
             Class::Life if name == "MPI_Finalize" => Self::Finalize,
             Class::AllToAll
             | Class::FromRoot
@@ -131,7 +127,7 @@ fn sum(threads: &BTreeMap<(Rank, Pid), Thread>, ranks: u32) -> Result<PlacedRun,
         point_to_point += thread.point_to_point as f64;
     }
     if done < ranks {
-        return Err(Mismatch::wrong(format!(
+        return Err(Mismatch::Wrong(format!(
             "{} of {} did not call MPI_Finalize",
             ranks - done,
             counted(ranks, "rank")
@@ -157,11 +153,11 @@ fn mismatch(run: &RunReader, ranks: u32, per_node: u32) -> Option<Mismatch> {
     match (sheets.len() as u32, recorded) {
         (0, _) => Some(Mismatch::NoMpi),
         (1, _) if ranks > 1 => Some(Mismatch::Launcher),
-        (size, _) if size != ranks => Some(Mismatch::wrong(format!(
+        (size, _) if size != ranks => Some(Mismatch::Wrong(format!(
             "it ran with {}",
             counted(size, "rank")
         ))),
-        (_, recorded) if recorded < ranks => Some(Mismatch::wrong(format!(
+        (_, recorded) if recorded < ranks => Some(Mismatch::Wrong(format!(
             "{} of {} were not recorded",
             ranks - recorded,
             counted(ranks, "rank")
@@ -173,7 +169,7 @@ fn mismatch(run: &RunReader, ranks: u32, per_node: u32) -> Option<Mismatch> {
                 .iter()
                 .map(|(node, count)| format!("{count} on {}", name(node)))
                 .collect();
-            Some(Mismatch::wrong(format!(
+            Some(Mismatch::Wrong(format!(
                 "the launcher placed its ranks otherwise: {}",
                 there.join(", ")
             )))

@@ -358,9 +358,9 @@ impl Study<'_> {
         };
         let recorded = record(&options, signals, &Quiet)?;
         let done = if recorded.never_started || recorded.exit_code != 0 {
-            Err(Mismatch::wrong(ended(recorded.exit_code)))
+            Err(Mismatch::Wrong(ended(recorded.exit_code)))
         } else if let Some(trouble) = &recorded.trouble {
-            Err(Mismatch::wrong(format!("recording it failed: {trouble}")))
+            Err(Mismatch::Wrong(format!("recording it failed: {trouble}")))
         } else {
             self.dropped += recorded.seen.lost;
             let run = RunReader::open(&bundle).map_err(SessionError::from)?;

@@ -48,7 +48,8 @@ Examples:
   idlewave place study --hosts node[1-4] --cores 8 --ranks 8,16 -- ./app
   idlewave place study --workload is:S --threads 2 --repeats 2")]
 pub struct StudyArgs {
-    /// Workload: is:CLASS (S to C), ep:CLASS or ft:CLASS (S to D), or halo:CELLS as in halo:64
+    /// Workload: is:CLASS (S to C); ep, cg, mg, ft, lu, sp or bt:CLASS (S to D); or halo:CELLS as in
+    /// halo:64
     #[arg(
         long,
         value_name = "NAME",

@@ -285,15 +285,14 @@ impl SubjectArgs {
 
     fn workload(&self, workload: &Benchmark) -> Result<Subject, Failure> {
         let ranks = self.ranks()?;
-        let refused = || {
-            let reason = workload.refusal(ranks).unwrap_or_default();
+        let refused = |reason: &str| {
             let ranks = counted(ranks, "rank");
             let what = format!("place {ranks} of {workload}: {reason}");
             let next = "give other --ranks, or a larger workload";
             Failure::new(Exit::Usage, what).with_next(next)
         };
-        if workload.refusal(ranks).is_some() {
-            return Err(refused());
+        if let Some(reason) = workload.refusal(ranks) {
+            return Err(refused(&reason));
         }
         let mut notes = Vec::new();
         let work = match self.work {
@@ -308,7 +307,7 @@ impl SubjectArgs {
             notes.push("keys are assumed to be spread evenly over pairs of ranks".to_owned());
         }
         let Some(looped) = Loop::of_workload(workload, ranks, work)? else {
-            return Err(refused());
+            return Err(refused("its messages are not known"));
         };
         let steps = counted(looped.steps, "iteration");
         let what = format!("{workload}, {}, {steps}", counted(ranks, "rank"));
