@@ -34,10 +34,15 @@ pub struct Contamination {
 impl Contamination {
     /// A run is flagged above this share of others.
     pub const FLAG_ABOVE: f64 = 0.02;
+    /// A tick of `/proc/stat`: USER_HZ is 100 (proc(5)).
+    const TICK: Nanos = Nanos::from_millis(10);
 
-    /// Whether others used so much CPU time that the findings describe them as much as the machine.
+    /// Whether others used so much CPU time that the findings describe them as much as the machine: by
+    /// more than the tick per CPU by which the readings may be wrong.
     pub fn is_flagged(&self) -> bool {
-        self.others.is_some_and(|o| o > Self::FLAG_ABOVE)
+        let more = |others: f64| (others - Self::FLAG_ABOVE) * self.wall.as_f64();
+        self.others
+            .is_some_and(|others| more(others) > Self::TICK.as_f64())
     }
 
     /// What to say about a machine that others used meanwhile; `None` if they hardly did. `traced`: the
@@ -145,10 +150,22 @@ mod tests {
             let nodes: Vec<Contamination> = shares.iter().map(|&share| seen(share)).collect();
             is_contaminated(&nodes)
         };
-        assert_eq!(is(&[Some(0.02)]), Some(false));
-        assert_eq!(is(&[Some(0.0201)]), Some(true));
+        // A tick of the 10 s on each CPU is 0.1 %.
+        assert_eq!(is(&[Some(0.021)]), Some(false));
+        assert_eq!(is(&[Some(0.0211)]), Some(true));
         assert_eq!(is(&[Some(0.01), None]), None);
         assert_eq!(is(&[None, Some(0.5)]), Some(true));
+    }
+
+    #[test]
+    fn a_single_tick_makes_no_short_measurement_busy() {
+        let of = |wall, others| Contamination {
+            wall: Nanos::from_millis(wall),
+            ..seen(Some(others))
+        };
+        assert!(!of(6, 0.333).is_flagged());
+        assert!(!of(100, 0.1).is_flagged());
+        assert!(of(100, 0.13).is_flagged());
     }
 
     #[test]
