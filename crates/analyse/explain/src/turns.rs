@@ -23,6 +23,10 @@ struct Part {
     ranks: usize,
 }
 
+/// Turns that are read in one pass: more than a measurement has rounds. It bounds the memory that a
+/// damaged manifest can request.
+const TOGETHER: usize = 16;
+
 /// The turns of a run, and its ways in the order of their first turns.
 fn turns(run: &RunReader) -> (Vec<Part>, Vec<WayOf>) {
     let manifest = run.manifest();
@@ -108,15 +112,18 @@ pub fn compared(run: &RunReader) -> Result<Option<Ways>, ExplainError> {
     let mut rounds: Vec<Vec<Option<SeriesFindings>>> = Vec::new();
     for (way, of_way) in of.iter().enumerate() {
         let own: Vec<&Part> = parts.iter().filter(|part| part.of == *of_way).collect();
-        for (part, records) in own.iter().zip(read(run, &own)?) {
-            if part.round >= parts.len() {
-                continue;
+        for own in own.chunks(TOGETHER) {
+            for (part, records) in own.iter().zip(read(run, own)?) {
+                if part.round >= parts.len() {
+                    continue;
+                }
+                if rounds.len() <= part.round {
+                    rounds.resize(part.round + 1, vec![None; of.len()]);
+                }
+                let error = clock_error(run.manifest(), part.ranks);
+                rounds[part.round][way] =
+                    findings(&times(&records), part.coupling, &part.sides, error);
             }
-            if rounds.len() <= part.round {
-                rounds.resize(part.round + 1, vec![None; of.len()]);
-            }
-            let error = clock_error(run.manifest(), part.ranks);
-            rounds[part.round][way] = findings(&times(&records), part.coupling, &part.sides, error);
         }
     }
     let mut found = ways(&of, &rounds);
@@ -144,8 +151,10 @@ pub fn for_each_way(
             (variant, None) => format!("computation ({})", variant.name()),
         };
         let mut series = StepSeries::empty(first.phase, name, first.ranks);
-        for records in read(run, &own)? {
-            series.add_turn(&times(&records));
+        for own in own.chunks(TOGETHER) {
+            for records in read(run, own)? {
+                series.add_turn(&times(&records));
+            }
         }
         if !series.durations.is_empty() {
             each(series)?;

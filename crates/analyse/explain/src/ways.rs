@@ -82,10 +82,10 @@ pub fn way_change(way: &Way) -> String {
     way.longer.as_ref().map_or_else(
         || "-".to_owned(),
         |e| {
-            let [value, low, high] = [e.value, e.low, e.high].map(change);
-            match WayVerdict::of(e) {
-                WayVerdict::NotKnown => value,
-                _ => format!("{value} ({low} .. {high})"),
+            let value = change(e.value);
+            match e.median_interval() {
+                None => value,
+                Some((low, high)) => format!("{value} ({} .. {})", change(low), change(high)),
             }
         },
     )

@@ -39,5 +39,6 @@ pub use placement::{
     StudyRow, StudySheet, SwitchSheet,
 };
 pub use simulation::{PathSource, SimulatedPath, SimulationPoint, SimulationSheet, SourceCost};
+pub use story::library_name;
 pub use text::{render_calls, render_jitter, render_text};
 pub use views::render_view;

@@ -52,7 +52,7 @@ pub(crate) fn nobody_waits(manifest: &Manifest, findings: &Findings) -> bool {
 
 /// The short name of an MPI library: "Open MPI v4.1.4, package: ..." becomes "Open MPI v4.1.4", and
 /// "MPICH Version:    4.0.2" with more lines becomes "MPICH 4.0.2".
-pub(crate) fn library_name(full: &str) -> String {
+pub fn library_name(full: &str) -> String {
     let first = full
         .split([',', '\n', '\r', '\0'])
         .next()

@@ -66,7 +66,8 @@ impl Progress for Bars {
     fn note(&self, text: &str) {
         if let Some(bar) = self.current.borrow().as_ref() {
             bar.println(one_line(text));
-        } else if self.visible {
+        } else {
+            // Also where no bar is shown: the job may end before anything else can be printed.
             say(&format!("{}\n", one_line(text)));
         }
     }

@@ -109,7 +109,6 @@ fn what_cannot_be_started_or_measured_is_refused_with_the_next_step() {
     for (options, code, said) in [
         ("--launcher mpirun.no", 2, "no such command"),
         ("--launcher true", 2, "not a known launcher"),
-        ("--launcher srun --ranks 2", 2, "srun"),
         ("--network n.toml", 2, "only workloads are predicted here"),
         ("--repeats 0", 2, "--repeats 0"),
         (

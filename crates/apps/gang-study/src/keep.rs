@@ -66,7 +66,7 @@ impl Kept {
         };
         let first = lines
             .next()
-            .ok_or_else(|| wrong("it is empty".to_owned()))?;
+            .ok_or_else(|| wrong("it has no complete line".to_owned()))?;
         let study = serde_json::from_str(first).map_err(|e| wrong(e.to_string()))?;
         let mut runs = HashMap::new();
         for line in lines {

@@ -11,11 +11,11 @@ use idlewave_report::{GangContexts, GangNumber, GangRow, GangSheet, GangSwitches
 pub fn sheet(study: &Study, command: Vec<String>, idlewave: &str) -> GangSheet {
     let (made, wanted) = study.repeats;
     let mut details = vec![match study.limit {
-        Some(limit) => format!(
+        Some(limit) if made >= wanted => format!(
             "{made} repeats: the first {wanted} of all cases in turn, the others of cases not known to be over or under {}",
             idlewave_units::show::percent(limit)
         ),
-        None => format!("{made} of {wanted} repeats, each running all cases in turn"),
+        _ => format!("{made} of {wanted} repeats, each running all cases in turn"),
     }];
     details.extend(
         study

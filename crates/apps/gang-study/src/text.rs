@@ -18,13 +18,18 @@ pub fn text(study: &Study) -> String {
     if let Some(carrier) = &study.carrier {
         let _ = writeln!(out, "  programs over {carrier}");
     }
-    let repeats = match made < wanted {
-        true => format!("{made} of {} made", counted(wanted, "repeat")),
-        false => counted(made, "repeat"),
+    let repeats = match (made < wanted, study.limit) {
+        (true, _) => format!("{made} of {} made", counted(wanted, "repeat")),
+        (false, Some(_)) => format!(
+            "{} of all cases, up to {made} of undecided ones",
+            counted(wanted, "repeat")
+        ),
+        (false, None) => counted(made, "repeat"),
     };
     let _ = writeln!(
         out,
-        "  {repeats}, cases in turn; median (95 % interval), of fewer than 6 (least..most)\n"
+        "  {repeats}, cases in turn\n  \
+         median (95 % interval; least..most of fewer than 6 or of several programs)\n"
     );
     out.push_str("ALONE\n");
     for (case, time) in &study.alone {
@@ -67,9 +72,10 @@ fn table(out: &mut String, filled: &Filled, limit: Option<f64>) {
             Some(None) => '?',
             Some(Some(false)) | None => ' ',
         };
+        let n = limit.map_or_else(String::new, |_| format!(" n={}", row.trials.len()));
         let _ = writeln!(
             out,
-            "{mark} {:<46} {ratio}",
+            "{mark} {:<46} {ratio}{n}",
             row_words(&filled.table, &row.case)
         );
     }
@@ -85,6 +91,9 @@ fn table(out: &mut String, filled: &Filled, limit: Option<f64>) {
             of(Some(true)),
             of(None),
             limit = show::percent(limit)
+        );
+        out.push_str(
+            "  tested after each repeat: more than 5 % of cases near the limit are misjudged\n",
         );
     }
 }

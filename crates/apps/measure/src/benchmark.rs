@@ -263,8 +263,8 @@ pub fn measure<F: Fabric>(
         progress,
     );
     match &done {
-        Ok(Some(run)) => keeping.add(|bundle| add(bundle, run)),
-        Ok(None) => {}
+        Ok(Some(run)) if run.sheet.iterations > 0 => keeping.add(|bundle| add(bundle, run)),
+        Ok(_) => {}
         // The run is kept, and says why it has no result.
         Err(MeasureError::Benchmark(error)) => keeping.note(&error.to_string()),
         Err(_) => return done.map(|_| None),

@@ -43,6 +43,11 @@ pub fn on_ranks<F: Fabric, T>(
         return Err(error);
     }
     let done = done?.flatten().transpose();
+    // Rank 0 speaks for all. If it took no part, it does not know what is wrong.
+    let speaks = members.first() == Some(&fabric.rank()) && !members.contains(&Rank::new(0));
+    if let (Err(error), true) = (&done, speaks) {
+        progress.note(&error.to_string());
+    }
     let wrong = gather::of_all(fabric, [u64::from(done.is_err())])?;
     match done {
         Ok(_) if wrong.contains(&[1]) => Err(MeasureError::Benchmark(WorkloadError::NotVerified {

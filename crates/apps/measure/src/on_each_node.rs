@@ -39,11 +39,15 @@ pub fn on_each_node<T: Serialize + DeserializeOwned>(
     Ok(Some(each(&nodes, all)))
 }
 
-/// The results of the nodes, of those of all ranks. A node whose result is missing has an error.
+/// The result of each node, from those of all ranks. A node without one has an error; errors name
+/// the node.
 fn each<T>(nodes: &Nodes, all: Vec<Option<Result<T, String>>>) -> Vec<Result<T, String>> {
     let named = gather::by_node(nodes, all).into_iter().zip(nodes.names());
     named
-        .map(|(sent, name)| sent.unwrap_or_else(|| Err(format!("node {name}: it sent nothing"))))
+        .map(|(sent, name)| {
+            let sent = sent.unwrap_or_else(|| Err("it sent nothing".to_owned()));
+            sent.map_err(|why| format!("node {name}: {why}"))
+        })
         .collect()
 }
 
@@ -62,7 +66,7 @@ mod tests {
             [
                 Ok(7),
                 Err("node n1: it sent nothing".to_owned()),
-                Err("no".to_owned())
+                Err("node n4: no".to_owned())
             ]
         );
     }

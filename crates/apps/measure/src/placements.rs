@@ -316,7 +316,7 @@ fn run<F: Fabric>(
     let done = on_ranks(fabric, target, progress, |fabric| {
         Ok(benchmark.run(fabric, &stop.flag, &mut |share| shown(share))?)
     })?;
-    // Ranks that did not take part report 0, and 2 those that were halted.
+    // Ranks that took no part report 0, halted ones 2.
     let words = match &done {
         None => [0; 5],
         Some(done) => {

@@ -213,7 +213,8 @@ pub fn measure<F: Fabric>(
             if let Err(error @ MeasureError::Benchmark(_)) = run {
                 // The run is kept, and says why it has no result.
                 keeping.note(&error.to_string());
-                keeping.finish(fabric, options, ranks, &mut calibration, stop)?;
+                // The wrong result counts more than a bundle that cannot be completed.
+                let _ = keeping.finish(fabric, options, ranks, &mut calibration, stop);
                 return Err(error);
             }
             let run = run?;

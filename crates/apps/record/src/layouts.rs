@@ -10,12 +10,14 @@ use crate::front::{RecordOptions, record};
 use crate::layout_launch::Starter;
 use crate::layout_parts::{Mismatch, parts};
 use crate::node::KernelTrace;
+use crate::nodes_join::CLOCKS_APART;
 use crate::signals::Signals;
 use idlewave_capture::host::{allowed_cpus, read_host};
 use idlewave_measure::{NodeLoad, PlacedRun, PlacedRuns, PlacementOutcome};
 use idlewave_mpi::Launch;
 use idlewave_pipeline::Effort;
-use idlewave_run::{PhaseKind, RunReader};
+use idlewave_report::library_name;
+use idlewave_run::{Ledger, PhaseKind, RunReader};
 use idlewave_session::{Progress, Quiet, SessionError};
 use idlewave_sys::files;
 use idlewave_topology::expand_hostlist;
@@ -82,6 +84,8 @@ struct Nodes {
     /// As launchers know them.
     names: Vec<String>,
     cores: u32,
+    /// CPUs of a node; `cores` where they are not known.
+    cpus: u32,
     in_allocation: bool,
 }
 
@@ -114,20 +118,13 @@ pub fn study_layouts(
     let mut study = Study {
         options,
         starter,
-        cpus: nodes.cpus(cpus),
         scratch: scratch.path(),
         library: None,
         machine: Vec::new(),
-        dropped: 0,
+        losses: Ledger::default(),
         nodes,
     };
-    study
-        .starter
-        .host_file(&study.nodes.names, 1)
-        .map_err(|error| {
-            let next = "give each node once, by the name that launchers know";
-            refused("--hosts".to_owned(), &error.to_string(), next.to_owned())
-        })?;
+    study.host_file(&study.nodes.names, 1)?;
     let mut runs: Vec<Vec<PlacedRun>> = vec![Vec::new(); all.len()];
     let mut failed = None;
     let total = (options.repeats as usize * all.len()) as f64;
@@ -228,20 +225,14 @@ impl Nodes {
         };
         let of_allocation = || least_cpus(&variable("SLURM_JOB_CPUS_PER_NODE")?);
         let known = allocated.is_some().then(of_allocation).flatten();
+        let here = (names == [HERE]).then_some(cpus);
+        let cores = options.cores.or(known).unwrap_or(cpus).max(1);
         Ok(Self {
             names,
-            cores: options.cores.or(known).unwrap_or(cpus).max(1),
+            cores,
+            cpus: known.or(here).unwrap_or(cores),
             in_allocation,
         })
-    }
-
-    /// CPUs of a node on which ranks take turns if there are more of them: those of this node, if it
-    /// is the only one.
-    fn cpus(&self, here: u32) -> u32 {
-        match self.names.as_slice() {
-            [only] if only == HERE => here,
-            _ => self.cores,
-        }
     }
 }
 
@@ -287,15 +278,13 @@ struct Study<'a> {
     options: &'a LayoutOptions,
     nodes: Nodes,
     starter: Starter,
-    /// CPUs of a node.
-    cpus: u32,
     scratch: &'a Path,
     /// The MPI library, once a run has told it.
     library: Option<String>,
     /// How busy others kept each node, in the run with the most.
     machine: Vec<NodeLoad>,
-    /// Records that were lost.
-    dropped: u64,
+    /// What the recordings lost.
+    losses: Ledger,
 }
 
 impl Study<'_> {
@@ -315,6 +304,13 @@ impl Study<'_> {
         )
     }
 
+    fn host_file(&self, nodes: &[String], per_node: u32) -> Result<String, SessionError> {
+        self.starter.host_file(nodes, per_node).map_err(|error| {
+            let next = "give each node once, by the name that launchers know";
+            refused("--hosts".to_owned(), &error.to_string(), next.to_owned())
+        })
+    }
+
     /// One run.
     fn run(
         &mut self,
@@ -324,30 +320,29 @@ impl Study<'_> {
         let io = |action, path: &Path| SessionError::io(action, path.to_owned());
         let nodes = &self.nodes.names[..(ranks / per_node) as usize];
         let hosts = self.scratch.join("hosts");
-        let content = self.starter.host_file(nodes, per_node);
-        let content =
-            content.map_err(|e| refused("--hosts".to_owned(), &e.to_string(), String::new()))?;
+        let content = self.host_file(nodes, per_node)?;
         files::create_over(&hosts)
             .and_then(|mut file| file.write_all(content.as_bytes()))
             .map_err(io("write", &hosts))?;
         let output = self.scratch.join("output");
         let words = files::create_over(&output).map_err(io("write", &output))?;
-        let shared = per_node > self.cpus;
-        let mut command = self.starter.command(nodes, per_node, shared, &hosts);
-        let at = command.len();
-        command.extend(self.options.program.iter().cloned());
+        let shared = per_node > self.nodes.cpus;
+        let mut command = Vec::new();
         if shared {
             // Ranks that share a CPU must yield to each other while they wait; the user's own
             // setting counts.
-            command = [vec!["env".into(), yielding()], command].concat();
+            command.extend(["env".into(), yielding()]);
         }
+        command.extend(self.starter.command(nodes, per_node, shared, &hosts));
+        let at = command.len();
+        command.extend(self.options.program.iter().cloned());
         let bundle = self.scratch.join("run");
         let options = RecordOptions {
             output: Some(bundle.clone()),
             trace: KernelTrace::Off,
             report: false,
             effort: Effort::USUAL,
-            at: Some(at + if shared { 2 } else { 0 }),
+            at: Some(at),
             program: command,
             command: std::env::args_os()
                 .map(|arg| arg.to_string_lossy().into_owned())
@@ -362,7 +357,6 @@ impl Study<'_> {
         } else if let Some(trouble) = &recorded.trouble {
             Err(Mismatch::Wrong(format!("recording it failed: {trouble}")))
         } else {
-            self.dropped += recorded.seen.lost;
             let run = RunReader::open(&bundle).map_err(SessionError::from)?;
             self.note(&run);
             parts(&run, ranks, per_node).map_err(SessionError::from)?
@@ -403,6 +397,7 @@ impl Study<'_> {
                 _ => None,
             });
         self.library = library.or(self.library.take());
+        self.losses.append(run.manifest().losses.clone());
         for node in &run.manifest().nodes {
             let of = NodeLoad {
                 node: node.host.name.clone(),
@@ -423,13 +418,12 @@ impl Study<'_> {
         interrupted: bool,
     ) -> PlacementOutcome {
         let launcher = self.starter.program.to_string_lossy().into_owned();
-        let mut notes = Vec::new();
-        if self.dropped > 0 {
-            notes.push(format!(
-                "{} of calls were lost: parts are too small; give IDLEWAVE_RING_RECORDS=1048576",
-                counted(self.dropped, "record")
-            ));
-        }
+        // Each rank is timed by its own clock: how clocks compare does not matter.
+        let losses = self.losses.entries().iter();
+        let losses = losses.filter(|loss| !loss.what.starts_with(CLOCKS_APART));
+        let notes = losses
+            .map(|l| format!("{}: {}; {}; {}", l.what, l.count, l.consequence, l.advice))
+            .collect();
         let layouts = all.iter().zip(runs);
         PlacementOutcome {
             benchmark: self.program(),
@@ -441,7 +435,7 @@ impl Study<'_> {
                 [only] if only == HERE => vec![read_host(Path::new("/")).name],
                 names => names.to_vec(),
             },
-            cpus_per_node: self.cpus,
+            cpus_per_node: self.nodes.cpus,
             layouts: layouts
                 .map(|(&(ranks, ranks_per_node), runs)| PlacedRuns {
                     ranks,
@@ -456,13 +450,6 @@ impl Study<'_> {
             machine: self.machine,
         }
     }
-}
-
-/// The first line of what MPI_Get_library_version says, without what Open MPI says of its build.
-fn library_name(text: &str) -> String {
-    let line = text.lines().next().unwrap_or_default();
-    let line = line.split(", package").next().unwrap_or(line);
-    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Makes the ranks of Open MPI yield while they wait, unless the user says otherwise.
@@ -577,6 +564,8 @@ mod tests {
             ),
             ("n1 n2 n3".to_owned(), 4, true)
         );
+        let more = nodes(&options(&[], Some(8), &[]), &slurm);
+        assert_eq!((more.cores, more.cpus), (8, 4));
         let given = nodes(&options(&["m1"], Some(6), &[]), &slurm);
         assert_eq!((given.names.join(" "), given.cores), ("m1".to_owned(), 6));
     }

@@ -20,6 +20,8 @@ use std::sync::atomic::AtomicBool;
 
 /// Largest assumed difference between computers' clocks if neither messages nor the kernel tell:
 /// NTP's own limit.
+/// How a loss begins that says that the clock of a node was not compared by messages.
+pub(crate) const CLOCKS_APART: &str = "comparison of the clock of node";
 const UNSYNCHRONISED: Nanos = Nanos::from_nanos(16_000_000_000);
 
 /// Number of ranks of MPI_COMM_WORLD in none of the bundles; `None` if its size is unknown too.
@@ -259,7 +261,7 @@ fn by_wall_clock(
         _ => (0, UNSYNCHRONISED),
     };
     losses.enter(
-        format!("comparison of the clock of node {host} with that of the first node by messages"),
+        format!("{CLOCKS_APART} {host} with that of the first node by messages"),
         1,
         format!("its times are compared by the time of day only: they may be off by {error}"),
         "record a program that comes to MPI_Init, and do not set IDLEWAVE_CLOCKS=0",

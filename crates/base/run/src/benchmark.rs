@@ -2,7 +2,6 @@
 //! them over numbers of ranks.
 
 use idlewave_stats::estimate::Estimate;
-use idlewave_stats::quantiles::MEDIAN_NEEDS;
 use idlewave_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -168,18 +167,17 @@ pub struct ScalingPoint {
     /// Operations per second and rank over those at the first number of ranks, in the same round:
     /// median of the rounds. `None` without a complete round.
     pub efficiency: Option<Estimate>,
-    /// What noise alone would leave of it: the mean step at the first number of ranks over that
-    /// step with the expected maximum of so many draws from the computations measured at the first
-    /// number, and the same communication. Its uncertainty is not estimated.
+    /// The efficiency that noise alone would leave: the mean step at the first number of ranks, over
+    /// that step plus what the expected longest computation grows by from there to this number.
+    /// Computations are drawn independently from those at the first number; communication takes as
+    /// long as there. It has no interval.
     pub predicted: Option<f64>,
 }
 
 impl ScalingPoint {
     /// The 95 % interval of the efficiency; `None` with too few complete rounds for one.
     pub fn interval(&self) -> Option<(f64, f64)> {
-        let efficiency = self.efficiency.as_ref()?;
-        let enough = efficiency.n >= MEDIAN_NEEDS as u64;
-        enough.then_some((efficiency.low, efficiency.high))
+        self.efficiency.as_ref()?.median_interval()
     }
 }
 

@@ -109,8 +109,10 @@ impl Launch {
                 ..base(Launcher::Hydra, rank)
             });
         }
-        // A batch script has SLURM_PROCID as well, but no step.
-        if let (Some(rank), Some(_)) = (number("SLURM_PROCID"), number("SLURM_STEP_ID")) {
+        // A batch script has SLURM_PROCID as well, but no step; the shell of salloc has a step that
+        // Slurm made itself (above SLURM_MAX_NORMAL_STEP_ID of slurm.h), which launched nothing.
+        let step = number("SLURM_STEP_ID").filter(|step| *step <= 0xffff_fff0);
+        if let (Some(rank), Some(_)) = (number("SLURM_PROCID"), step) {
             let node = number("SLURM_NODEID");
             let per_node = variable("SLURM_STEP_TASKS_PER_NODE");
             return Some(Self {
@@ -248,6 +250,8 @@ mod tests {
     #[test]
     fn a_batch_script_is_not_a_rank() {
         assert_eq!(from(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")]), None);
+        let shell = [("SLURM_PROCID", "0"), ("SLURM_STEP_ID", "4294967290")];
+        assert_eq!(from(&shell), None);
         assert_eq!(from(&[]), None);
     }
 

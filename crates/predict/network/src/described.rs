@@ -95,16 +95,16 @@ pub fn described(
     builder.finish()
 }
 
-/// Number of operations in one step of all ranks, without creating any.
-pub fn operations_of(description: &Description, algorithms: &Algorithms) -> u64 {
+/// Number of operations in one step of this many ranks, without creating any.
+pub fn operations_of(members: u32, phases: &[Part], algorithms: &Algorithms) -> u64 {
     /// If a member has more operations than this, all members have equally many; counting each of
     /// them would take long.
     const MANY: u64 = 64;
-    let ranks = u64::from(description.ranks);
+    let ranks = u64::from(members);
     let of = |part: &Part| match part {
         Part::Compute(_) => ranks,
         Part::Exchange(stencil, _) => {
-            let ends = (0..description.ranks as usize)
+            let ends = (0..members as usize)
                 .map(|rank| stencil.sources(rank).count() + stencil.targets(rank).count());
             ends.sum::<usize>() as u64
         }
@@ -114,7 +114,7 @@ pub fn operations_of(description: &Description, algorithms: &Algorithms) -> u64 
         Part::Collective(kind, piece) => {
             let call = Call {
                 kind: *kind,
-                members: description.ranks,
+                members,
                 root: 0,
                 piece: *piece,
             };
@@ -125,13 +125,13 @@ pub fn operations_of(description: &Description, algorithms: &Algorithms) -> u64 
                     .map(|s| (s.to.len() + s.from.len()) as u64)
                     .sum()
             };
-            match of_member(description.ranks / 2) {
+            match of_member(members / 2) {
                 many if many > MANY => many.saturating_mul(ranks),
-                _ => (0..description.ranks).map(of_member).sum(),
+                _ => (0..members).map(of_member).sum(),
             }
         }
     };
-    description.phases.iter().map(of).sum()
+    phases.iter().map(of).sum()
 }
 
 /// Sends and receives of each rank for [`Part::Between`]; empty for other parts.
@@ -229,10 +229,8 @@ impl Writer<'_> {
                     self.leaving.push(send);
                 }
                 Act::Flush => {
-                    // A flush after the last send also waits for its start.
-                    if self.leaving.last() == self.started.as_ref() {
-                        self.started = None;
-                    }
+                    // Who waits until a send has left need not wait for its start.
+                    self.started = None;
                     self.last.append(&mut self.leaving);
                 }
                 Act::Repeat(times, acts) => {
@@ -284,7 +282,7 @@ mod tests {
     fn program(phases: Vec<Part>, ranks: u32, algorithms: &Algorithms) -> Program {
         let description = Description { ranks, phases };
         let schedule = described(&description, 2, algorithms).unwrap();
-        let counted = operations_of(&description, algorithms);
+        let counted = operations_of(description.ranks, &description.phases, algorithms);
         assert_eq!(schedule.operations(), 2 * counted, "{description:?}");
         Program::new(&schedule).unwrap()
     }
@@ -333,7 +331,7 @@ mod tests {
             let schedule = described(&description, 1, &algorithms).unwrap();
             assert_eq!(
                 schedule.operations(),
-                operations_of(&description, &algorithms)
+                operations_of(description.ranks, &description.phases, &algorithms)
             );
             let mut text = Vec::new();
             schedule.write_text(&mut text).unwrap();

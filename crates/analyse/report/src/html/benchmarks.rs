@@ -259,7 +259,7 @@ fn scaling(sheet: &ScalingSheet) -> String {
         escape(&title),
         drawing(sheet),
         caption(&format!(
-            "Dots: median of the rounds, with its 95 % interval if there were rounds enough for one; the number of ranks is logarithmic. {about}"
+            "Dots: median of the rounds, with its 95 % interval from six complete rounds on; the number of ranks is logarithmic. {about}"
         )),
         table("sortable", &header, &rows)
     )

@@ -3,7 +3,7 @@
 use super::markup::{caption, cell, escape, number, section as in_section, table};
 use crate::facts;
 use idlewave_explain::way_change;
-use idlewave_run::findings::{Estimate, Way, WayVerdict, Ways};
+use idlewave_run::findings::{Estimate, Way, Ways};
 use idlewave_units::counted;
 use idlewave_units::show::{change, time};
 
@@ -85,12 +85,8 @@ fn figure(found: &Ways) -> String {
             .iter()
             .filter_map(|w| Some((w, w.longer.as_ref()?)))
     };
-    let interval = |e: &Estimate| match WayVerdict::of(e) {
-        WayVerdict::NotKnown => None,
-        _ => Some((e.low, e.high)),
-    };
     let ends = longer().flat_map(|(_, e)| {
-        let (low, high) = interval(e).unwrap_or((e.value, e.value));
+        let (low, high) = e.median_interval().unwrap_or((e.value, e.value));
         [low, e.value, high]
     });
     let ends: Vec<f64> = ends.filter(|v| v.is_finite()).chain([0.0]).collect();
@@ -132,7 +128,7 @@ fn figure(found: &Ways) -> String {
     }
     for (i, (way, e)) in longer().enumerate() {
         let y = ROW * (i as f64 + 0.5);
-        if let Some((low, high)) = interval(e) {
+        if let Some((low, high)) = e.median_interval() {
             out.push_str(&format!(
                 "<path d=\"M{:.1} {y:.1}H{:.1}\" stroke=\"var(--accent)\" stroke-width=\"2\"/>\n",
                 inside(low),

@@ -2,7 +2,6 @@
 
 use super::Estimate;
 use crate::{ExchangeVariant, Siblings};
-use idlewave_stats::quantiles::MEDIAN_NEEDS;
 use serde::{Deserialize, Serialize};
 
 /// Several ways to run the same steps, measured in turn.
@@ -61,11 +60,11 @@ pub enum WayVerdict {
 impl WayVerdict {
     /// Of the interval of [`Way::longer`].
     pub fn of(longer: &Estimate) -> Self {
-        match longer {
-            e if e.n < MEDIAN_NEEDS as u64 => Self::NotKnown,
-            e if e.low > 0.0 => Self::Longer,
-            e if e.high < 0.0 => Self::Shorter,
-            _ => Self::NoDifference,
+        match longer.median_interval() {
+            None => Self::NotKnown,
+            Some((low, _)) if low > 0.0 => Self::Longer,
+            Some((_, high)) if high < 0.0 => Self::Shorter,
+            Some(_) => Self::NoDifference,
         }
     }
 }

@@ -43,7 +43,7 @@ pub enum Operation {
     },
     /// Waits for what it started to send.
     Flush,
-    /// These operations, so many times.
+    /// These operations, none of them a collective, so many times.
     Repeat(u32, Vec<Operation>),
 }
 

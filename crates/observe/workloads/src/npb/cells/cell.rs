@@ -75,8 +75,6 @@ pub const HEAT: usize = 5;
 /// A box of the grid's inner points. All its arrays include the border.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Its place among the cells, along each direction.
-    pub place: [usize; 3],
     /// Whether the boundary of the grid is before and after it, along each direction.
     pub ends: [[bool; 2]; 3],
     /// Points along each direction, without the border.
@@ -109,7 +107,6 @@ impl Cell {
         let steps = [1, x, x * y];
         let points = x * y * z;
         Self {
-            place,
             ends: place.map(|at| [at == 0, at + 1 == side]),
             n,
             steps,

@@ -100,12 +100,8 @@ impl Flow {
 
     /// The cell at this place along a direction.
     pub fn at(&self, direction: usize, place: usize) -> usize {
-        Self::position(&self.cells, direction, place)
-    }
-
-    fn position(cells: &[Cell], direction: usize, place: usize) -> usize {
-        let found = cells.iter().position(|c| c.place[direction] == place);
-        found.expect("a cell in every slice")
+        // Cells are in the order of their places along z.
+        self.partition.place_at(direction, place)[2]
     }
 
     /// The flow before the first step, again.
@@ -157,7 +153,7 @@ impl Flow {
             watch.take(posted, &mut self.messages)?;
             let mut rest = &self.messages[..];
             for place in face.filled.clone() {
-                let at = Self::position(&self.cells, face.direction, place);
+                let at = self.at(face.direction, place);
                 rest = self.cells[at].take_face(face.direction, !face.last, rest);
             }
         }

@@ -174,9 +174,8 @@ fn faces_come_from_the_neighbours() {
             let mut watch = Stopwatch::start(fabric);
             let mut flow = Flow::new(12, 0.01, &watch);
             let before = flow.cells.clone();
-            for cell in &mut flow.cells {
+            for (cell, exact) in flow.cells.iter_mut().zip(&before) {
                 cell.set(|_, _, _| [f64::NAN; 5]);
-                let exact = before.iter().find(|c| c.place == cell.place).unwrap();
                 for row in cell.rows() {
                     for at in row {
                         cell.u.set(at, exact.u.at(at));

@@ -6,7 +6,8 @@ use crate::npb::cfd::{C2, CONDUCTION, DIFFUSION, DISSIPATION, State, VISCOSITY};
 use crate::npb::traffic::Operation;
 use std::array::from_fn;
 
-/// Nanoseconds per inner point, on one core of a virtual machine in class W.
+/// Nanoseconds per inner point in one run of class W on one core of a virtual machine: only its ratio
+/// to other costs matters.
 const COST: u64 = 69;
 
 /// What [`Residual::apply`] does.

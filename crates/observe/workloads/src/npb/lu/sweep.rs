@@ -17,7 +17,8 @@ use idlewave_units::Rank;
 
 const NOTHING: State = [0.0; 5];
 
-/// Nanoseconds per inner point of either sweep, on one core of a virtual machine in class W.
+/// Nanoseconds per inner point of either sweep in one run of class W on one core of a virtual machine:
+/// only its ratio to other costs matters.
 const COST: u64 = 55;
 
 /// States that a plane passes on along x, and along y.

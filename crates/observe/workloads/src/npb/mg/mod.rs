@@ -54,8 +54,8 @@ impl Class {
     }
 }
 
-/// Tenths of a nanosecond per cell of the level that an operator computes, on one core of a virtual
-/// machine in class A.
+/// Tenths of a nanosecond per cell of the level that an operator computes, in one run of class A on one
+/// core of a virtual machine: only their ratios matter.
 mod cost {
     pub const RESTRICT: u64 = 109;
     pub const INTERPOLATE: u64 = 16;

@@ -124,7 +124,8 @@ impl Class {
     }
 }
 
-/// Nanoseconds per point on one core of a virtual machine, in class W. Sweeps are divided into
+/// Nanoseconds per point in the regions of one run of class W on one core of a virtual machine:
+/// only their ratios matter. Sweeps are divided into
 /// elimination and substitution by their multiplications.
 const COSTS: Costs = Costs {
     rhs: 90,
