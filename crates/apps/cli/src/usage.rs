@@ -58,7 +58,9 @@ fn behind_dashes(error: &Error) -> Option<String> {
             // The last occurrence: the subcommand may have the same name.
             given.iter().rposition(|of| of == word)?
         }
-        (ErrorKind::MissingRequiredArgument, _) => {
+        (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing)))
+            if missing.iter().any(|one| one.starts_with('<')) =>
+        {
             return Some(format!("give the command behind --, as in {name} -- ./app"));
         }
         _ => return None,

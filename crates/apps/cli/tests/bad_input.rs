@@ -492,6 +492,11 @@ fn a_command_to_be_run_without_dashes_before_it_is_told_where_they_go() {
             "record",
             "give the command behind --, as in idlewave record -- ./app",
         ),
+        ("place study", "read idlewave place study --help"),
+        (
+            "place study --hosts n1",
+            "give the command behind --, as in idlewave place study -- ./app",
+        ),
     ] {
         let done = run(idlewave().args(words.split(' ')));
         let [_, next] = done.failed(2);
