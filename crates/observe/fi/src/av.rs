@@ -1,5 +1,4 @@
-//! Address vectors (fi_av(3)): an fi_addr is an index into a table of addresses, for
-//! both types.
+//! Address vectors (fi_av(3)): an fi_addr is an index into a table of addresses, for both types.
 
 use crate::abi::{
     AV_MAP, AV_TABLE, AvAttr, AvOps, Fid, FidAv, FidDomain, FidOps, NO_ADDRESS, class, code, flag,
@@ -76,23 +75,17 @@ pub unsafe extern "C" fn open(
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
-    guarded_int(|| {
-        // SAFETY: the caller's object.
-        let av = unsafe { object::of::<Av, _>(fid) }.ok_or(code::EINVAL)?;
+    let release = |av: &Av| {
         let mut engine = lock(&av.shared);
-        if engine
-            .endpoint
-            .as_ref()
-            .is_some_and(|endpoint| endpoint.av == Some(av.index))
-        {
+        let endpoint = engine.endpoint.as_ref();
+        if endpoint.is_some_and(|endpoint| endpoint.av == Some(av.index)) {
             return Err(code::EBUSY);
         }
         engine.avs[av.index] = None;
-        drop(engine);
-        // SAFETY: as above; the caller gives it up.
-        unsafe { object::take::<Av>(fid) };
-        Ok(0)
-    })
+        Ok(())
+    };
+    // SAFETY: the caller's object, which it gives up.
+    unsafe { object::close(fid, release) }
 }
 
 /// Binding an event queue is allowed: there are no events.

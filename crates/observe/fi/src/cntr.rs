@@ -6,7 +6,7 @@ use crate::abi::{
 };
 use crate::cq::wait;
 use crate::domain::Domain;
-use crate::engine::{Counter, Engine, Shared, lock, place};
+use crate::engine::{Binding, Counter, Engine, Shared, lock, place};
 use crate::object::{self, Object, closed_by, give, guarded_int};
 use std::ffi::{c_int, c_void};
 
@@ -67,22 +67,17 @@ pub unsafe extern "C" fn open(
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
-    guarded_int(|| {
-        // SAFETY: the caller's object.
-        let cntr = unsafe { object::of::<Cntr, _>(fid) }.ok_or(code::EINVAL)?;
+    let release = |cntr: &Cntr| {
         let mut engine = lock(&cntr.shared);
-        if engine
-            .bindings()
-            .any(|binding| binding.counter == Some(cntr.index))
-        {
+        let counts_here = |binding: Binding| binding.counter == Some(cntr.index);
+        if engine.bindings().any(counts_here) {
             return Err(code::EBUSY);
         }
         engine.counters[cntr.index] = None;
-        drop(engine);
-        // SAFETY: as above; the caller gives it up.
-        unsafe { object::take::<Cntr>(fid) };
-        Ok(0)
-    })
+        Ok(())
+    };
+    // SAFETY: the caller's object, which it gives up.
+    unsafe { object::close(fid, release) }
 }
 
 impl Cntr {

@@ -6,7 +6,7 @@ use crate::abi::{
 };
 use crate::av::write_text;
 use crate::domain::Domain;
-use crate::engine::{Engine, Queue, Shared, lock, place};
+use crate::engine::{Binding, Engine, Queue, Shared, lock, place};
 use crate::object::{self, Object, closed_by, give, guarded, guarded_int};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::time::{Duration, Instant};
@@ -94,22 +94,17 @@ pub unsafe extern "C" fn open(
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
-    guarded_int(|| {
-        // SAFETY: the caller's object.
-        let cq = unsafe { object::of::<Cq, _>(fid) }.ok_or(code::EINVAL)?;
+    let release = |cq: &Cq| {
         let mut engine = lock(&cq.shared);
-        if engine
-            .bindings()
-            .any(|binding| binding.queue == Some(cq.index))
-        {
+        let reports_here = |binding: Binding| binding.queue == Some(cq.index);
+        if engine.bindings().any(reports_here) {
             return Err(code::EBUSY);
         }
         engine.queues[cq.index] = None;
-        drop(engine);
-        // SAFETY: as above; the caller gives it up.
-        unsafe { object::take::<Cq>(fid) };
-        Ok(0)
-    })
+        Ok(())
+    };
+    // SAFETY: the caller's object, which it gives up.
+    unsafe { object::close(fid, release) }
 }
 
 impl Cq {

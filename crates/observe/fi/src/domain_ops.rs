@@ -3,7 +3,7 @@
 use crate::abi::{DomainOps, Fid, FidDomain, FidOps, NoOps, code, missing};
 use crate::domain::Domain;
 use crate::engine::{Engine, lock};
-use crate::object::{self, closed_by, give, guarded_int};
+use crate::object::{self, closed_by, give};
 use crate::{av, cntr, cq, ep_ops};
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
@@ -45,14 +45,10 @@ pub unsafe fn open(to: *mut *mut FidDomain, context: *mut c_void) -> c_int {
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
-    guarded_int(|| {
-        // SAFETY: the caller's object.
-        let domain = unsafe { object::of::<Domain, _>(fid) }.ok_or(code::EINVAL)?;
-        if lock(&domain.shared).endpoint.is_some() {
-            return Err(code::EBUSY);
-        }
-        // SAFETY: as above; the caller gives it up.
-        unsafe { object::take::<Domain>(fid) };
-        Ok(0)
-    })
+    let release = |domain: &Domain| match lock(&domain.shared).endpoint {
+        Some(_) => Err(code::EBUSY),
+        None => Ok(()),
+    };
+    // SAFETY: the caller's object, which it gives up.
+    unsafe { object::close(fid, release) }
 }

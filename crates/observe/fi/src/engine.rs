@@ -105,19 +105,7 @@ impl Engine {
         if self.endpoint.is_some() {
             return Err(code::EBUSY);
         }
-        let (port, matching) = port::take()?;
-        self.endpoint = Some(Endpoint {
-            port,
-            matching,
-            send: Binding::default(),
-            receive: Binding::default(),
-            av: None,
-            directed,
-            send_flags: flags.0,
-            receive_flags: flags.1,
-            enabled: false,
-            least: 64,
-        });
+        self.endpoint = Some(Endpoint::new(port::take()?, directed, flags));
         Ok(())
     }
 
@@ -265,6 +253,26 @@ impl Queue {
 unsafe impl Send for Queue {}
 
 impl Endpoint {
+    /// One that reports nowhere and is not enabled yet; flags are those of sends and of receives.
+    fn new(
+        (port, matching): (RankPort, Matching),
+        directed: bool,
+        (send_flags, receive_flags): (u64, u64),
+    ) -> Self {
+        Self {
+            port,
+            matching,
+            send: Binding::default(),
+            receive: Binding::default(),
+            av: None,
+            directed,
+            send_flags,
+            receive_flags,
+            enabled: false,
+            least: 64,
+        }
+    }
+
     /// Whether a completion is to be reported: `flags` are those of the operation.
     pub fn reports(binding: &Binding, flags: u64) -> bool {
         !binding.selective || flags & flag::COMPLETION != 0

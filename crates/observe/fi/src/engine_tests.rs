@@ -52,18 +52,8 @@ impl Site {
 
     pub fn endpoint(&self, rank: u32) -> Endpoint {
         let port = self.port(rank);
-        Endpoint {
-            matching: Matching::new(port.size()),
-            port,
-            send: Binding::default(),
-            receive: Binding::default(),
-            av: None,
-            directed: true,
-            send_flags: 0,
-            receive_flags: 0,
-            enabled: true,
-            least: 64,
-        }
+        let matching = Matching::new(port.size());
+        Endpoint::new((port, matching), true, (0, 0))
     }
 }
 

@@ -84,12 +84,12 @@ pub unsafe extern "C" fn open(
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
-    guarded_int(|| {
-        // SAFETY: the caller's object, which it gives up.
-        let ep = unsafe { object::take::<Ep>(fid) }.ok_or(code::EINVAL)?;
+    let release = |ep: &Ep| {
         lock(&ep.shared).close();
-        Ok(0)
-    })
+        Ok(())
+    };
+    // SAFETY: the caller's object, which it gives up.
+    unsafe { object::close(fid, release) }
 }
 
 unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_int {

@@ -34,10 +34,7 @@ static OPS: FabricOps = FabricOps {
 /// Closes an object that has nothing to do then.
 unsafe extern "C" fn close<T: Object>(fid: *mut Fid) -> c_int {
     // SAFETY: an object of the caller's, which it gives up.
-    guarded_int(|| match unsafe { object::take::<T>(fid) } {
-        Some(_) => Ok(0),
-        None => Err(code::EINVAL),
-    })
+    unsafe { object::close(fid, |_: &T| Ok(())) }
 }
 
 /// Opens the fabric (fi_fabric(3)).

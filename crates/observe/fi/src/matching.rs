@@ -91,7 +91,7 @@ pub struct Matching {
     early_bytes: usize,
     /// By source.
     incoming: Vec<Option<Incoming>>,
-    /// What the next peek looks for.
+    /// What the next peek looks for, and is not here yet.
     peeked: Option<Want>,
     forged: bool,
     done: VecDeque<Done>,
@@ -143,7 +143,7 @@ impl Matching {
     }
 
     /// Sends a message at once; false if it must be tried again later. `content` is at most
-    /// [`LONGEST_INJECT`] bytes.
+    /// [`LONGEST_INJECT`](crate::envelope::LONGEST_INJECT) bytes.
     pub fn inject(
         &mut self,
         wire: &mut impl Wire,
@@ -477,6 +477,9 @@ impl Matching {
         }
         let target = target.unwrap_or_else(|| {
             self.early_bytes += BESIDE;
+            if self.peeked.is_some_and(|want| want.fits(source, &envelope)) {
+                self.peeked = None;
+            }
             self.early.push_back(Early {
                 source,
                 envelope,

@@ -258,6 +258,8 @@ fn with_much_unexpected_only_sources_that_are_asked_for_are_heard() {
     assert_eq!(asked(&|m| m.receive(receive)), [false, true]);
     assert_eq!(asked(&|m| m.look_for(of_one)), [false, true]);
     assert_eq!(asked(&|m| m.look_for(PLAIN)), [true, true]);
+    // The first message is what it looks for.
+    assert_eq!(asked(&|m| m.look_for(want(None, 1, 0))), [true, false]);
     let over = |m: &mut Matching| {
         m.look_for(PLAIN);
         m.peek(&PLAIN, context(1), Found::Keep);

@@ -53,11 +53,28 @@ pub unsafe fn of<'a, T: Object, F>(pointer: *mut F) -> Option<&'a T> {
 ///
 /// # Safety
 /// That of [`of`]; nobody uses the pointer any more.
-pub unsafe fn take<T: Object>(pointer: *mut Fid) -> Option<Box<T>> {
+unsafe fn take<T: Object>(pointer: *mut Fid) -> Option<Box<T>> {
     // SAFETY: as promised.
     unsafe { of::<T, Fid>(pointer) }?;
     // SAFETY: `give` made it from a box.
     Some(unsafe { Box::from_raw(pointer.cast()) })
+}
+
+/// Closes an object, unless `release` refuses because something still uses it.
+///
+/// # Safety
+/// That of [`of`]; nobody uses the pointer any more once it is closed.
+pub unsafe fn close<T: Object>(
+    fid: *mut Fid,
+    release: impl FnOnce(&T) -> Result<(), isize>,
+) -> c_int {
+    guarded_int(|| {
+        // SAFETY: as promised.
+        release(unsafe { of::<T, _>(fid) }.ok_or(code::EINVAL)?)?;
+        // SAFETY: as promised; the caller gives it up.
+        unsafe { take::<T>(fid) };
+        Ok(0)
+    })
 }
 
 /// Calls `act`. If that panics, the caller gets an error: no panic may cross into C.

@@ -22,8 +22,8 @@ pub fn is_there() -> bool {
     matches!(Attachment::of_this_process(), Ok(Some(_)))
 }
 
-/// Takes the port with the messages of an endpoint; attaches to the device first if need be, for which all ranks of the gang must
-/// have started.
+/// Takes the port, with the messages that are arriving at it; attaches to the device first if need
+/// be, for which all ranks of the gang must have started.
 ///
 /// # Errors
 /// A code: another endpoint has it, or the device cannot be used; standard error says why.
@@ -35,9 +35,9 @@ pub fn take() -> Result<(RankPort, Matching), isize> {
         Port::Unattached => attach(),
     };
     match found {
-        Ok((port, matching)) => {
-            port.set_left(false);
-            Ok((port, matching))
+        Ok(found) => {
+            found.0.set_left(false);
+            Ok(found)
         }
         Err(why) => {
             *port = Port::Unattached;

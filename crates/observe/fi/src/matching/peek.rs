@@ -18,9 +18,10 @@ pub enum Found {
 }
 
 impl Matching {
-    /// Announces a peek: until then, progress takes in what it may find.
+    /// Announces a peek: if nothing for it is here, progress takes in what may be, until it is.
     pub fn look_for(&mut self, want: Want) {
-        self.peeked = Some(want);
+        let fits = |early: &Early| want.fits(early.source, &early.envelope);
+        self.peeked = (!self.early.iter().any(fits)).then_some(want);
     }
 
     /// Looks for an unexpected message, and reports it, or that there is none.
