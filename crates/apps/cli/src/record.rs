@@ -3,9 +3,10 @@
 use crate::effort::effort;
 use crate::exit::{Exit, Failure, report_failure};
 use crate::progress::Bars;
+use crate::signals::for_program;
 use clap::Args;
 use idlewave_pipeline::summary;
-use idlewave_record::{KernelTrace, RecordError, RecordOptions, Recorded, Signals, record};
+use idlewave_record::{KernelTrace, RecordError, RecordOptions, Recorded, record};
 use idlewave_sys::run_as::{RunAsError, User, go_on_as};
 use idlewave_sys::terminal::{Stream, say};
 use idlewave_units::Nanos;
@@ -97,15 +98,10 @@ pub struct NodeRecordArgs {
 /// error.
 pub fn run_record(args: RecordArgs) -> ExitCode {
     // Before any thread starts.
-    if let Err(failure) = as_user(args.user.as_deref()) {
-        return report_failure(&failure);
-    }
-    let mut signals = match Signals::install() {
+    let signals = as_user(args.user.as_deref()).and_then(|()| for_program());
+    let mut signals = match signals {
         Ok(signals) => signals,
-        Err(error) => {
-            let failure = Failure::new(Exit::Other, format!("watch for signals: {error}"));
-            return report_failure(&failure);
-        }
+        Err(failure) => return report_failure(&failure),
     };
     let bars = Bars::new(true);
     let recorded = record(&args.into_options(), &mut signals, &bars);

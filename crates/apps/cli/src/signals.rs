@@ -2,6 +2,7 @@
 //! leaves nothing behind ends at the first.
 
 use crate::exit::{Exit, Failure, report_failure};
+use idlewave_record::Signals;
 use idlewave_session::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::process::ExitCode;
@@ -39,6 +40,12 @@ impl Ending {
             Err(failure) => Failure { exit, ..failure },
         })
     }
+}
+
+/// Signals for a program that this process starts.
+pub fn for_program() -> Result<Signals, Failure> {
+    Signals::install()
+        .map_err(|error| Failure::new(Exit::Other, format!("watch for signals: {error}")))
 }
 
 /// Makes the first signal end the process at once, with 128 plus its number: for work that leaves

@@ -2,9 +2,10 @@
 //! launcher does.
 
 use crate::exit::{Exit, Failure, report_failure};
+use crate::signals::for_program;
 use clap::Args;
 use idlewave_fabric::netctx::device::Attachment;
-use idlewave_record::{Signals, exit_code, send};
+use idlewave_record::{exit_code, send};
 use idlewave_sys::process::{Signal, ends_with_parent};
 use std::ffi::OsString;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -35,8 +36,7 @@ pub fn run_ranks(args: &StarterArgs) -> ExitCode {
 }
 
 fn started(args: &StarterArgs) -> Result<i32, Failure> {
-    let mut signals = Signals::install()
-        .map_err(|error| Failure::new(Exit::Other, format!("watch for signals: {error}")))?;
+    let mut signals = for_program()?;
     let mut ranks = Vec::new();
     for rank in 0..args.ranks {
         match start(args, rank) {

@@ -6,13 +6,14 @@ use super::ranks::Ranks;
 use super::socket::Place;
 use super::words::Words;
 use crate::exit::{Exit, Failure, report_failure};
+use crate::signals::for_program;
 use clap::Args;
 use idlewave_fabric::netctx::device::Attachment;
 use idlewave_freeze::clock;
 use idlewave_gang_agent::control::{Observation, Reply, Request, Stage};
 use idlewave_gang_agent::{Control, MOST_RANKS, Mark, marked, ticket_of, wait};
 use idlewave_hangs::{Doubt, Job, Look};
-use idlewave_record::{Launch, Machine, Signals, exit_code, find_launch, start, wait_for};
+use idlewave_record::{Launch, Machine, exit_code, find_launch, start, wait_for};
 use idlewave_sys::terminal::say;
 use idlewave_units::{Bytes, Nanos};
 use std::ffi::{OsStr, OsString};
@@ -76,8 +77,7 @@ pub fn submit(args: &SubmitArgs) -> ExitCode {
 }
 
 fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
-    let mut signals = Signals::install()
-        .map_err(|error| Failure::new(Exit::Other, format!("watch for signals: {error}")))?;
+    let mut signals = for_program()?;
     let token = token();
     let launch = find_launch(&args.command, args.at, &Machine)
         .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;

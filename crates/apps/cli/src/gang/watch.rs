@@ -3,10 +3,11 @@
 use super::ranks::Ranks;
 use super::words::Words;
 use crate::exit::{Exit, Failure, report_failure};
+use crate::signals::for_program;
 use clap::Args;
 use idlewave_freeze::clock;
 use idlewave_gang_agent::wait;
-use idlewave_record::{Machine, Signals, exit_code, find_launch, start, wait_for};
+use idlewave_record::{Machine, exit_code, find_launch, start, wait_for};
 use idlewave_units::Nanos;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -67,8 +68,7 @@ fn watched(args: &WatchArgs) -> Result<ExitCode, Failure> {
         .timeout
         .map(|given| time(given, "--timeout", 10, None))
         .transpose()?;
-    let mut signals = Signals::install()
-        .map_err(|error| Failure::new(Exit::Other, format!("watch for signals: {error}")))?;
+    let mut signals = for_program()?;
     let mut ranks = Ranks::prepare(Words::new(args.json), interval)?;
     let launch = find_launch(&args.program, args.at, &Machine)
         // The error itself says what to do.

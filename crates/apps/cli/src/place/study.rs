@@ -12,7 +12,7 @@ use crate::measure;
 use crate::output::print;
 use crate::progress::Bars;
 use crate::record::as_user;
-use crate::signals::until_stopped;
+use crate::signals::{for_program, until_stopped};
 use clap::Args;
 use idlewave_measure::{FabricChoice, PlacementOptions, PlacementOutcome, busy_nodes, placements};
 use idlewave_mpi::{Launch, Search};
@@ -131,15 +131,10 @@ pub fn run_study(args: &StudyArgs) -> ExitCode {
 /// Measures a user's program. Signals are for the program; what is complete is printed all the same.
 fn run_program(args: &StudyArgs) -> ExitCode {
     // Before any thread starts.
-    if let Err(failure) = as_user(None) {
-        return report_failure(&failure);
-    }
-    let mut signals = match Signals::install() {
+    let signals = as_user(None).and_then(|()| for_program());
+    let mut signals = match signals {
         Ok(signals) => signals,
-        Err(error) => {
-            let failure = Failure::new(Exit::Other, format!("watch for signals: {error}"));
-            return report_failure(&failure);
-        }
+        Err(failure) => return report_failure(&failure),
     };
     let done = program(args, &mut signals);
     let code = done.map_or_else(|failure| report_failure(&failure), |()| Exit::Done.into());
