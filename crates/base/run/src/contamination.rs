@@ -37,12 +37,12 @@ impl Contamination {
     /// A tick of `/proc/stat`: USER_HZ is 100 (proc(5)).
     const TICK: Nanos = Nanos::from_millis(10);
 
-    /// Whether others used so much CPU time that the findings describe them as much as the machine: by
-    /// more than the tick per CPU by which the readings may be wrong.
+    /// Whether others used so much CPU time that the findings describe them as much as the machine. A
+    /// tick per CPU is none: the readings may be wrong by that.
     pub fn is_flagged(&self) -> bool {
-        let more = |others: f64| (others - Self::FLAG_ABOVE) * self.wall.as_f64();
+        let beyond_ticks = |others: f64| others * self.wall.as_f64() > Self::TICK.as_f64();
         self.others
-            .is_some_and(|others| more(others) > Self::TICK.as_f64())
+            .is_some_and(|others| others > Self::FLAG_ABOVE && beyond_ticks(others))
     }
 
     /// What to say about a machine that others used meanwhile; `None` if they hardly did. `traced`: the
@@ -150,9 +150,8 @@ mod tests {
             let nodes: Vec<Contamination> = shares.iter().map(|&share| seen(share)).collect();
             is_contaminated(&nodes)
         };
-        // A tick of the 10 s on each CPU is 0.1 %.
-        assert_eq!(is(&[Some(0.021)]), Some(false));
-        assert_eq!(is(&[Some(0.0211)]), Some(true));
+        assert_eq!(is(&[Some(0.02)]), Some(false));
+        assert_eq!(is(&[Some(0.0201)]), Some(true));
         assert_eq!(is(&[Some(0.01), None]), None);
         assert_eq!(is(&[None, Some(0.5)]), Some(true));
     }
@@ -163,9 +162,9 @@ mod tests {
             wall: Nanos::from_millis(wall),
             ..seen(Some(others))
         };
-        assert!(!of(6, 0.333).is_flagged());
+        assert!(!of(6, 0.9).is_flagged());
         assert!(!of(100, 0.1).is_flagged());
-        assert!(of(100, 0.13).is_flagged());
+        assert!(of(100, 0.11).is_flagged());
     }
 
     #[test]

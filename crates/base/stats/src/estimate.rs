@@ -1,6 +1,5 @@
 //! Estimates as the estimators return them and as `findings.json` of the run bundle stores them.
 
-use crate::quantiles::MEDIAN_NEEDS;
 use serde::{Deserialize, Serialize};
 
 /// An estimate with what is needed to judge it.
@@ -20,11 +19,6 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The 95 % interval, if this is a median; `None` with too few values for one.
-    pub fn median_interval(&self) -> Option<(f64, f64)> {
-        (self.n >= MEDIAN_NEEDS as u64).then_some((self.low, self.high))
-    }
-
     /// Why a slow-down with this interval is not known; `None` if it is known. The rule: the
     /// interval reaches from no slow-down at all to more than double, so neither can be excluded.
     pub fn not_known_slowdown(&self) -> Option<String> {

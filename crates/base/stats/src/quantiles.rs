@@ -20,6 +20,13 @@ use crate::estimate::Estimate;
 /// Fewer values allow no 95 % interval of a median.
 pub const MEDIAN_NEEDS: usize = 6;
 
+impl Estimate {
+    /// The 95 % interval, if this is a median; `None` with too few values for one.
+    pub fn median_interval(&self) -> Option<(f64, f64)> {
+        (self.n >= MEDIAN_NEEDS as u64).then_some((self.low, self.high))
+    }
+}
+
 /// Median of `values`, in any order, with its 95 % interval; all zero, with `n` = 0, if there are
 /// none.
 pub fn median(values: &[u64]) -> Estimate {

@@ -49,30 +49,6 @@ pub trait Fabric: PointToPoint {
     where
         Self: Sized;
 
-    /// [`with_ranks`](Self::with_ranks) of the first `ranks` ranks, which keep their numbers.
-    ///
-    /// # Errors
-    /// There are fewer ranks than requested, 0 were requested, or another rank failed.
-    ///
-    /// # Panics
-    /// If called from within such a `work`.
-    fn with_first<T>(
-        &mut self,
-        ranks: u32,
-        work: impl FnOnce(&mut Self) -> T,
-    ) -> Result<Option<T>, FabricError>
-    where
-        Self: Sized,
-    {
-        let size = self.size();
-        if ranks == 0 || ranks > size {
-            let rank = Rank::new(ranks.saturating_sub(1));
-            return Err(FabricError::NoSuchRank { rank, size });
-        }
-        let members: Vec<Rank> = (0..ranks).map(Rank::new).collect();
-        self.with_ranks(&members, work)
-    }
-
     /// Waits until every rank has called it as often as this one.
     ///
     /// # Errors

@@ -73,7 +73,7 @@ fn a_rank_of_a_job() {
             let mut fabric = MpiFabric::begin(&search).unwrap();
             let (begin, before) = (Instant::now(), cpu_ticks());
             let pause = || std::thread::sleep(Duration::from_millis(300));
-            let done = fabric.with_first(1, |_| pause()).unwrap();
+            let done = fabric.with_ranks(&[Rank::new(0)], |_| pause()).unwrap();
             let used = cpu_ticks() - before;
             // In ticks of 10 ms: a spinning rank uses all that it gets.
             let half = begin.elapsed().as_millis() as i64 / 20;

@@ -90,7 +90,8 @@ fn the_hook_is_called_while_a_rank_waits() {
 fn chosen_ranks_within_chosen_ranks_are_refused() {
     let mut end = world(1, Waiting::Yield).remove(0);
     let nested = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
-        end.with_ranks(&[Rank::new(0)], |end| end.with_first(1, |_| ()).is_ok())
+        let first = [Rank::new(0)];
+        end.with_ranks(&first, |end| end.with_ranks(&first, |_| ()).is_ok())
     }));
     assert!(nested.is_err());
 }

@@ -90,7 +90,7 @@ impl Benchmark {
     }
 
     /// Runs it on all ranks of the fabric. All ranks must call it, with no operation in flight. It
-    /// can run repeatedly, and on worlds of fewer ranks ([`Fabric::with_first`]). `progress` gets
+    /// can run repeatedly, and on worlds of fewer ranks ([`Fabric::with_ranks`]). `progress` gets
     /// the share done, 0 to 1. If `halt` is set on rank 0, all ranks end after the same iteration:
     /// [`Is`](Self::Is) and [`Halo`](Self::Halo) verify what they have done, [`Npb`](Self::Npb)
     /// nothing, since values are published only for its end ([`Verified::verified`]).

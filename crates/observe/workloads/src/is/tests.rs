@@ -189,7 +189,8 @@ fn it_runs_again_and_on_fewer_ranks_in_the_same_world() {
     on_ranks(4, |fabric| {
         for ranks in [4, 2, 3, 1, 4] {
             let work = |fabric: &mut Endpoint| run(fabric, Class::S, &halt, &mut |_| ());
-            let done = fabric.with_first(ranks, work).unwrap();
+            let members: Vec<_> = (0..ranks).map(idlewave_units::Rank::new).collect();
+            let done = fabric.with_ranks(&members, work).unwrap();
             assert_eq!(done.is_some(), fabric.rank().get() < ranks);
             assert!(done.is_none_or(|done| done.is_ok()));
         }
