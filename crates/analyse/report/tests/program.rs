@@ -568,6 +568,7 @@ fn of_several_nodes_the_busy_one_is_named_in_summary_and_page() {
         let mut manifest = ring.run.manifest().clone();
         let mut second = manifest.nodes[0].clone();
         second.host.name = "second".to_owned();
+        second.contamination.wall = Nanos::from_secs(10);
         second.contamination.others = Some(others);
         manifest.nodes.truncate(1);
         manifest.tables.clear();
@@ -605,6 +606,7 @@ fn all_functions_are_told_with_exact_bytes_however_many_they_are() {
     // Columns as wide as their longest entries, so that all lines end at the same place.
     let ends: Vec<usize> = text.lines().map(str::len).collect();
     assert!(ends.iter().all(|end| *end == ends[0]), "{text}");
+    findings.contamination.wall = Nanos::from_secs(10);
     findings.contamination.others = Some(0.5);
     let text = render_calls(&manifest, &findings);
     let busy = text

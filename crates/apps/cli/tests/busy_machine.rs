@@ -116,7 +116,9 @@ fn contaminate(run: &Path, share: f64) {
     let path = run.join("run.json");
     let manifest = std::fs::read(&path).unwrap();
     let mut manifest: Value = serde_json::from_slice(&manifest).unwrap();
-    manifest["nodes"][0]["contamination"]["others"] = share.into();
+    let seen = &mut manifest["nodes"][0]["contamination"];
+    seen["wall"] = 10_000_000_000_u64.into();
+    seen["others"] = share.into();
     std::fs::write(&path, serde_json::to_vec(&manifest).unwrap()).unwrap();
     // Findings of before.
     let _ = std::fs::remove_file(run.join("findings.json"));

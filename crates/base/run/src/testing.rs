@@ -40,7 +40,10 @@ pub fn empty_manifest() -> Manifest {
                 unavailable: Vec::new(),
                 cost: TraceCost::default(),
             },
-            contamination: Contamination::default(),
+            contamination: Contamination {
+                wall: Nanos::from_secs(10),
+                ..Contamination::default()
+            },
             alignment: None,
         }],
         conditions: Default::default(),

@@ -461,6 +461,7 @@ fn what_the_program_does_to_itself_is_advised_on_as_well() {
 #[test]
 fn a_busy_machine_is_named_with_those_who_used_it() {
     let mut findings = findings(Vec::new());
+    findings.contamination.wall = Nanos::from_secs(3);
     findings.contamination.others = Some(0.25);
     findings.contamination.top_tasks = vec![("make".to_owned(), 1_500_000_000)];
     let (action, reason) = &advice(&findings)[0];
