@@ -2,9 +2,12 @@
 //! of a switch: ranks that keep their network continue and get what was sent to them, ranks that
 //! lose it end and say so, and nothing is left behind.
 //!
-//! A table of more rounds, with two processes killed at once:
+//! One gang runs idlewave's own messages, the other MPI's.
 //!
-//!     IDLEWAVE_FAULT_ROUNDS=5 cargo test -p idlewave --test gang_contexts_faults table -- --nocapture --ignored
+//! A table of more rounds, with two processes killed at once, and an MPI library by name:
+//!
+//!     IDLEWAVE_FAULT_ROUNDS=5 IDLEWAVE_FAULT_MPI=mpich5 \
+//!         cargo test --workspace --test gang_contexts_faults table -- --nocapture --ignored
 
 #![cfg(debug_assertions)]
 #![allow(clippy::unwrap_used)]
@@ -16,11 +19,13 @@ mod faults;
 #[path = "common/gang.rs"]
 mod gang;
 
-use checked::Team;
+use checked::{Program, Team};
 use faults::{BOUND, Came, Watched, Who, kill_at, print_table};
 use gang::{Service, groups_of, left_of, until};
 use idlewave_gang_agent::control::Status;
+use idlewave_mpi::testing::{Installation, installation, skip};
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::mpsc::{TryRecvError, channel};
 use std::time::Duration;
@@ -32,13 +37,37 @@ const PHASES: [&str; 9] = [
     "prepared", "drain", "freeze", "frozen", "decided", "context", "thaw", "thawed", "resume",
 ];
 
+const POLICIES: [&str; 3] = ["all", "valid", "pointer"];
+
 /// The body of the ranks of the other tests.
 #[test]
 fn a_rank_that_checks_what_comes() {
     checked::rank();
 }
 
+/// The MPI library named by `IDLEWAVE_FAULT_MPI`, or Debian's Open MPI, and the program compiled
+/// for it.
+struct Mpi {
+    library: Installation,
+    checked: PathBuf,
+}
+
+impl Mpi {
+    fn find(directory: &Path) -> Option<Self> {
+        let name = std::env::var("IDLEWAVE_FAULT_MPI");
+        let library = installation(name.as_deref().unwrap_or("openmpi4"))?;
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+        let checked = directory.join("checked");
+        let compiled = library.compile_c(&root.join("tests/programs/checked.c"), &checked);
+        if compiled.is_none() {
+            skip("there is no C compiler for MPI");
+        }
+        compiled.map(|()| Self { library, checked })
+    }
+}
+
 struct Rig {
+    mpi: Option<Mpi>,
     _directory: tempfile::TempDir,
     service: Service,
     teams: Vec<Team>,
@@ -48,11 +77,12 @@ struct Rig {
 }
 
 impl Rig {
-    fn start(contexts: &str) -> Self {
+    fn start(contexts: &str, slice: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let words = ["--slice", "20ms", "--no-yield", "--contexts", contexts];
+        let words = ["--slice", slice, "--no-yield", "--contexts", contexts];
         let service = Service::start(directory.path(), &words);
         let mut rig = Rig {
+            mpi: Mpi::find(directory.path()),
             _directory: directory,
             service,
             teams: Vec::new(),
@@ -68,8 +98,11 @@ impl Rig {
         while self.teams.len() < 2 {
             self.started += 1;
             let name = format!("team{}", self.started);
-            let polls = self.started % 2 == 0;
-            let team = Team::start(&self.service, &name, "a_rank_that_checks_what_comes", polls);
+            let polls = self.started % 4 == 1;
+            let own = Program::Own("a_rank_that_checks_what_comes", polls);
+            let mpi = self.mpi.as_ref().filter(|_| self.started % 2 == 0);
+            let mpi = mpi.map(|mpi| Program::Mpi(&mpi.library, &mpi.checked));
+            let team = Team::start(&self.service, &name, &mpi.unwrap_or(own));
             self.teams.push(team);
         }
         let both = |s: &Status| s.rows.len() == 2 && s.nodes[0].coordinated;
@@ -127,12 +160,14 @@ impl Rig {
         for (t, team) in losers.iter_mut().enumerate() {
             let (status, said) = (team.ended().unwrap(), team.said());
             assert!(!status.success(), "{when}: {said}");
+            assert!(!said.contains("is not what was sent"), "{when}: {said}");
             let killed = who.contains(&Who::Rank) && t == 0;
             // A rank ends by itself. The reason depends on what ended first: the other rank, or its
             // node's network. One that gets no CPU after the other has ended is ended by its
             // starter, and says nothing.
             let says = |rank: u32| said.contains(&format!("rank {rank}: failed to go on: "));
-            assert!(killed || says(0) || says(1), "{when}: {status}: {said}");
+            let told = killed || team.is_mpi || says(0) || says(1);
+            assert!(told, "{when}: {status}: {said}");
             for rank in &team.ranks {
                 let process = format!("/proc/{}", rank.pid());
                 assert!(!std::path::Path::new(&process).exists(), "{when}");
@@ -190,7 +225,7 @@ fn rounds(cases: &[&[Who]], phases: &[&str], rounds: usize) {
     for _ in 0..rounds {
         for (i, phase) in phases.iter().enumerate() {
             // A separate service: it does not restart its agent indefinitely.
-            let mut rig = Rig::start(["all", "valid", "pointer"][i % 3]);
+            let mut rig = Rig::start(POLICIES[i % 3], "20ms");
             for who in cases {
                 let begin = std::time::Instant::now();
                 let one = rig.fault(phase, who);
@@ -230,4 +265,26 @@ fn table() {
     ];
     let n = std::env::var("IDLEWAVE_FAULT_ROUNDS");
     rounds(&cases, &PHASES, n.map_or(1, |n| n.parse().unwrap()));
+}
+
+#[test]
+#[ignore = "takes minutes: a hundred thousand switches"]
+fn storm() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let wanted = std::env::var("IDLEWAVE_STORM").map_or(100_000, |n| n.parse().unwrap());
+    for policy in POLICIES {
+        let rig = Rig::start(policy, "1ms");
+        let status = loop {
+            std::thread::sleep(Duration::from_secs(1));
+            let status = rig.service.await_status("all run", |s| s.rows.len() == 2);
+            if status.switches.switched >= wanted / 3 {
+                break status.switches;
+            }
+        };
+        let rounds = rig.teams.iter().map(|team| team.ranks[0].count());
+        let rounds: Vec<u64> = rounds.collect();
+        let (switched, aborted) = (status.switched, &status.aborted);
+        println!("{policy}: {switched} switches, aborted {aborted:?}, rounds {rounds:?}");
+        rig.end();
+    }
 }

@@ -1,6 +1,7 @@
 //! What is sent with each message, and which messages a receive wants.
 
 use crate::abi::flag;
+use crate::direct::SHORTEST;
 use idlewave_fabric::netctx::{Piece, PieceHeader, Pieces, device::Rings};
 
 /// Bytes in front of a message: its tag and its data for the completion queue.
@@ -8,6 +9,14 @@ pub const FRONT: usize = 16;
 /// Bits of a piece's tag.
 pub const TAGGED: u32 = 1;
 const WITH_DATA: u32 = 2;
+/// The message is offered: see [`direct`](crate::direct).
+pub const OFFER: u32 = 4;
+/// An offered message was copied: no message, but the number of the offer.
+pub const TAKEN: u32 = 8;
+/// An offered message cannot be copied; likewise.
+pub const REFUSED: u32 = 16;
+/// A message that was offered and refused. Its number is in front.
+pub const AGAIN: u32 = 32;
 
 /// The longest message that is sent at once or not at all: with its front it fits into a frame
 /// between nodes.
@@ -20,6 +29,10 @@ pub trait Wire: Pieces {
     /// Puts a piece as [`Rings::put_behind`] does.
     fn put_behind(&mut self, to: u32, head: (u32, u64), front: &[u8], rest: &[u8])
     -> Option<usize>;
+
+    /// The shortest message to a rank that is worth an offer, bytes; `None` if the rank cannot read
+    /// this process's memory.
+    fn offers_from(&self, to: u32) -> Option<usize>;
 }
 
 impl Wire for Rings {
@@ -31,6 +44,10 @@ impl Wire for Rings {
         rest: &[u8],
     ) -> Option<usize> {
         Rings::put_behind(self, to, head, front, rest)
+    }
+
+    fn offers_from(&self, to: u32) -> Option<usize> {
+        self.is_near(to).then_some(SHORTEST)
     }
 }
 
@@ -63,18 +80,10 @@ impl Envelope {
 
     /// From the first piece of a message; `None` if that is too short.
     pub fn read(header: PieceHeader, piece: &dyn Piece) -> Option<Self> {
-        let mut front = Vec::with_capacity(FRONT);
-        piece.append_to(0, FRONT, &mut front);
-        if front.len() < FRONT {
-            return None;
-        }
-        let word = |at: usize| {
-            let bytes = front[at..].first_chunk().copied().unwrap_or_default();
-            u64::from_le_bytes(bytes)
-        };
+        let [tag, data] = words_in_front(piece)?;
         Some(Self {
-            tag: (header.tag & TAGGED != 0).then(|| word(0)),
-            data: (header.tag & WITH_DATA != 0).then(|| word(8)),
+            tag: (header.tag & TAGGED != 0).then_some(tag),
+            data: (header.tag & WITH_DATA != 0).then_some(data),
             length: usize::try_from(header.message).ok()?,
         })
     }
@@ -84,6 +93,14 @@ impl Envelope {
         let kind = self.tag.map_or(flag::MSG, |_| flag::TAGGED);
         kind | self.data.map_or(0, |_| flag::REMOTE_CQ_DATA)
     }
+}
+
+/// The two words in front of a message; `None` if its first piece is too short.
+pub fn words_in_front(piece: &dyn Piece) -> Option<[u64; 2]> {
+    let mut front = Vec::with_capacity(FRONT);
+    piece.append_to(0, FRONT, &mut front);
+    let word = |at: usize| Some(u64::from_le_bytes(*front.get(at..)?.first_chunk()?));
+    Some([word(0)?, word(8)?])
 }
 
 /// Which messages a receive wants.

@@ -14,6 +14,7 @@ mod av;
 mod cntr;
 mod cq;
 mod data;
+mod direct;
 mod domain;
 mod domain_ops;
 mod done;

@@ -4,16 +4,19 @@
 //! A message is matched when its first piece is taken, with the oldest receive that it fits: so
 //! messages from one source are matched in the order in which they were sent (FI_ORDER_SAS).
 
+mod offers;
 mod peek;
 
 pub use peek::Found;
 
 use crate::abi::{code, flag};
+use crate::direct::Offer;
 use crate::done::{Context, Done, Receive, arrived, entry, failed, sent};
-use crate::envelope::{Envelope, FRONT, Want, Wire};
+use crate::envelope::{AGAIN, Envelope, FRONT, OFFER, REFUSED, TAKEN, Want, Wire, words_in_front};
 use crate::room::{Content, Room};
 use crate::sending::{AT_ONCE, Sending};
 use idlewave_fabric::netctx::{Piece, PieceHeader};
+use offers::Offers;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Unexpected messages up to this many bytes are taken in at once; more stay in the rings, where
@@ -52,14 +55,18 @@ struct Pool {
     open: bool,
 }
 
+/// The place of a message whose receive is known.
+struct Place {
+    room: Room,
+    context: Context,
+    reports: bool,
+    /// The buffer for several messages that it is in.
+    pool: Option<usize>,
+}
+
 /// Where an arriving message goes.
 enum Target {
-    Room {
-        room: Room,
-        context: Context,
-        reports: bool,
-        pool: Option<usize>,
-    },
+    Place(Place),
     /// Its receive has not been posted yet.
     Early(Vec<u8>),
     Nowhere,
@@ -71,12 +78,20 @@ struct Incoming {
     target: Target,
 }
 
-/// An unexpected message; `None` instead of its bytes while it is arriving: they are in
-/// [`Incoming`].
+/// The bytes of an unexpected message.
+enum Held {
+    /// In [`Incoming`].
+    Arriving,
+    Whole(Vec<u8>),
+    /// Still in the sender's memory.
+    Offered(Offer),
+}
+
+/// An unexpected message.
 struct Early {
     source: u32,
     envelope: Envelope,
-    whole: Option<Vec<u8>>,
+    held: Held,
 }
 
 /// The messages of one endpoint.
@@ -93,6 +108,7 @@ pub struct Matching {
     incoming: Vec<Option<Incoming>>,
     /// What the next peek looks for, and is not here yet.
     peeked: Option<Want>,
+    offers: Offers,
     forged: bool,
     done: VecDeque<Done>,
 }
@@ -108,7 +124,13 @@ impl Matching {
 
     /// For the next endpoint at the same rings: without operations and unexpected messages. The
     /// rests of messages that are arriving go nowhere.
-    pub fn renewed(self) -> Self {
+    pub fn renewed(mut self) -> Self {
+        let claimed = self.claimed.drain(..).map(|(_, early)| early);
+        for early in self.early.drain(..).chain(claimed) {
+            if let Held::Offered(offer) = early.held {
+                self.offers.answer(early.source, TAKEN, offer.number);
+            }
+        }
         let rest = |incoming: Incoming| Incoming {
             target: Target::Nowhere,
             ..incoming
@@ -116,6 +138,7 @@ impl Matching {
         let arriving = self.incoming.into_iter();
         Self {
             incoming: arriving.map(|incoming| incoming.map(rest)).collect(),
+            offers: self.offers.renewed(),
             forged: self.forged,
             ..Self::default()
         }
@@ -136,10 +159,11 @@ impl Matching {
         self.forged
     }
 
-    /// Whether part of a message has been sent, and the rest not yet.
+    /// Whether another rank waits for something that only this one can send: the rest of a message,
+    /// one that it may still copy, or an answer.
     pub fn is_within_a_send(&self) -> bool {
         let first = |queue: &VecDeque<Sending>| queue.front().is_some_and(|first| first.begun);
-        self.sends.values().any(first)
+        self.sends.values().any(first) || self.offers.are_missed()
     }
 
     /// Sends a message at once; false if it must be tried again later. `content` is at most
@@ -153,6 +177,7 @@ impl Matching {
     ) -> bool {
         let waits = self.sends.contains_key(&to);
         !waits
+            && self.offers.push_answers(wire)
             && wire
                 .put_behind(to, envelope.head(), &envelope.front(), content)
                 .is_some()
@@ -168,11 +193,27 @@ impl Matching {
         reports: bool,
     ) {
         let mut sending = Sending::new(envelope, content, context, reports);
-        if !self.sends.contains_key(&to) && sending.push(wire, to) {
-            self.done.push_back(sent(&envelope, context, reports, None));
+        let offers_from = wire.offers_from(to);
+        if offers_from.is_some_and(|from| envelope.length >= from) {
+            self.offers.make(to, &mut sending);
+        }
+        let free = !self.sends.contains_key(&to) && self.offers.push_answers(wire);
+        if free && sending.push(wire, to) {
+            self.put(to, sending);
             return;
         }
         self.sends.entry(to).or_default().push_back(sending);
+    }
+
+    /// All of a send is in the ring: it is complete if it was no offer.
+    fn put(&mut self, to: u32, sending: Sending) {
+        if sending.offered().is_some() {
+            self.offers.sent(to, sending);
+            return;
+        }
+        let (envelope, context) = (&sending.envelope, sending.context);
+        let done = sent(envelope, context, sending.reports, None);
+        self.done.push_back(done);
     }
 
     /// Completes a message that was sent at once.
@@ -181,18 +222,17 @@ impl Matching {
     }
 
     fn push(&mut self, wire: &mut impl Wire, to: u32) {
-        let Some(queue) = self.sends.get_mut(&to) else {
-            return;
-        };
-        while let Some(first) = queue.front_mut() {
+        while let Some(queue) = self.sends.get_mut(&to) {
+            let Some(mut first) = queue.pop_front() else {
+                self.sends.remove(&to);
+                return;
+            };
             if !first.push(wire, to) {
+                queue.push_front(first);
                 return;
             }
-            let done = sent(&first.envelope, first.context, first.reports, None);
-            self.done.push_back(done);
-            queue.pop_front();
+            self.put(to, first);
         }
-        self.sends.remove(&to);
     }
 
     fn posted(&mut self, want: &Want) -> &mut VecDeque<Posted> {
@@ -217,38 +257,30 @@ impl Matching {
     }
 
     fn match_early(&mut self, found: Early, receive: Receive) {
-        self.deliver(found, receive.room, receive.context, receive.reports, None);
+        self.deliver(found, Place::of(&receive, receive.room, None));
     }
 
-    /// Puts an unexpected message into the room that was found for it.
-    fn deliver(
-        &mut self,
-        found: Early,
-        mut room: Room,
-        context: Context,
-        reports: bool,
-        pool: Option<usize>,
-    ) {
-        match found.whole {
-            Some(bytes) => {
+    /// Puts an unexpected message into the place that was found for it.
+    fn deliver(&mut self, found: Early, mut place: Place) {
+        let of = (found.source, found.envelope);
+        match found.held {
+            Held::Whole(bytes) => {
                 self.early_bytes -= bytes.len() + BESIDE;
-                room.write(0, &&bytes[..], 0);
-                let of = (found.source, found.envelope);
-                self.received(of, room, context, reports, pool);
+                place.room.write(0, &&bytes[..], 0);
+                self.received(of, place);
             }
-            None => {
+            Held::Offered(offer) => {
+                self.early_bytes -= BESIDE;
+                self.offers.copy(of, offer, place);
+            }
+            Held::Arriving => {
                 let incoming = self.incoming[found.source as usize].as_mut();
                 let Some(incoming) = incoming else { return };
                 if let Target::Early(bytes) = &incoming.target {
                     self.early_bytes -= bytes.len() + BESIDE;
-                    room.write(0, &&bytes[..], 0);
+                    place.room.write(0, &&bytes[..], 0);
                 }
-                incoming.target = Target::Room {
-                    room,
-                    context,
-                    reports,
-                    pool,
-                };
+                incoming.target = Target::Place(place);
             }
         }
     }
@@ -271,7 +303,7 @@ impl Matching {
         while let Some(found) = self.find_early(&receive.want) {
             match self.take_from(index, found.envelope.length) {
                 Some(room) => {
-                    self.deliver(found, room, receive.context, receive.reports, Some(index));
+                    self.deliver(found, Place::of(&receive, room, Some(index)));
                     if !self.is_open(index) {
                         return;
                     }
@@ -367,6 +399,7 @@ impl Matching {
 
     /// Moves every message as far as possible without waiting.
     pub fn progress(&mut self, wire: &mut impl Wire) {
+        self.offers.push_answers(wire);
         if !self.sends.is_empty() {
             let busy: Vec<u32> = self.sends.keys().copied().collect();
             for to in busy {
@@ -379,6 +412,10 @@ impl Matching {
                 self.pull(wire, source);
             }
         }
+        if let Some((of, place)) = self.offers.progress() {
+            self.received(of, place);
+        }
+        self.offers.push_answers(wire);
     }
 
     /// Whether a receive or a peek may be waiting for something from a source.
@@ -386,7 +423,8 @@ impl Matching {
         let arriving = self.incoming.get(source as usize).and_then(Option::as_ref);
         let posted = self.tagged.iter().chain(&self.plain);
         let mut wants = posted.map(Posted::want).chain(&self.peeked);
-        arriving.is_some_and(|incoming| matches!(incoming.target, Target::Room { .. }))
+        arriving.is_some_and(|incoming| matches!(incoming.target, Target::Place(_)))
+            || self.offers.wait_for(source)
             || wants.any(|want| want.from.is_none_or(|from| from == source))
     }
 
@@ -403,23 +441,23 @@ impl Matching {
     }
 
     fn arrive(&mut self, source: u32, header: PieceHeader, piece: &dyn Piece) {
+        if matches!(header.tag, TAKEN | REFUSED) {
+            self.answered(source, header);
+            return;
+        }
         let s = source as usize;
         let mut skip = 0;
         if self.incoming.get(s).is_none_or(Option::is_none) {
-            let envelope = Envelope::read(header, piece);
-            let (Some(envelope), true) = (envelope, s < self.incoming.len()) else {
-                self.forged = true;
-                return;
-            };
-            self.begin(source, envelope);
+            let begun = s < self.incoming.len() && self.begin(source, header, piece).is_some();
+            self.forged |= !begun;
             skip = FRONT;
         }
-        let Some(incoming) = &mut self.incoming[s] else {
+        let Some(Some(incoming)) = self.incoming.get_mut(s) else {
             return;
         };
         let new = piece.len().saturating_sub(skip);
         match &mut incoming.target {
-            Target::Room { room, .. } => room.write(incoming.at, piece, skip),
+            Target::Place(place) => place.room.write(incoming.at, piece, skip),
             Target::Early(bytes) => {
                 let most = incoming.envelope.length.saturating_sub(incoming.at);
                 let before = bytes.len();
@@ -434,64 +472,95 @@ impl Matching {
         }
     }
 
-    /// Finds the receive for a message whose first piece has arrived.
-    fn begin(&mut self, source: u32, envelope: Envelope) {
-        let mut target = None;
-        loop {
-            let posted = match envelope.tag {
-                Some(_) => &mut self.tagged,
-                None => &mut self.plain,
-            };
-            let fits = |posted: &Posted| posted.want().fits(source, &envelope);
-            let Some(place) = posted.iter().position(fits) else {
-                break;
-            };
-            let (pool, want) = match &posted[place] {
-                Posted::Once(receive) => {
-                    target = Some(Target::Room {
-                        room: receive.room,
-                        context: receive.context,
-                        reports: receive.reports,
-                        pool: None,
-                    });
-                    posted.remove(place);
-                    break;
-                }
-                Posted::Pool(want, index) => (*index, *want),
-            };
-            let room = self.take_from(pool, envelope.length);
-            if !self.is_open(pool) {
-                self.posted(&want).remove(place);
-            }
-            // A message that does not fit goes into the next buffer.
-            let Some(room) = room else { continue };
-            if let Some(Pool { receive, .. }) = &self.pools[pool] {
-                target = Some(Target::Room {
-                    room,
-                    context: receive.context,
-                    reports: receive.reports,
-                    pool: Some(pool),
-                });
-            }
-            break;
+    /// An answer to an offer of this rank's.
+    fn answered(&mut self, source: u32, header: PieceHeader) {
+        // What an endpoint offered that was closed since, nobody misses.
+        let Some(mut sending) = self.offers.take(source, header.message) else {
+            return;
+        };
+        if header.tag == REFUSED {
+            self.offers.is_refused_by(source);
+            sending.again(header.message);
+            self.sends.entry(source).or_default().push_back(sending);
+            return;
         }
-        let target = target.unwrap_or_else(|| {
-            self.early_bytes += BESIDE;
-            if self.peeked.is_some_and(|want| want.fits(source, &envelope)) {
-                self.peeked = None;
+        let (envelope, context) = (&sending.envelope, sending.context);
+        let done = sent(envelope, context, sending.reports, None);
+        self.done.push_back(done);
+    }
+
+    /// Takes the first piece of a message: finds its receive. `None` if it is no such piece.
+    fn begin(&mut self, source: u32, header: PieceHeader, piece: &dyn Piece) -> Option<()> {
+        let mut envelope = Envelope::read(header, piece)?;
+        if header.tag & OFFER != 0 {
+            let offer = Offer::read(piece, FRONT)?;
+            match self.find_place(source, &envelope) {
+                Some(place) => self.offers.copy((source, envelope), offer, place),
+                None => self.add_early(source, envelope, Held::Offered(offer)),
             }
-            self.early.push_back(Early {
-                source,
-                envelope,
-                whole: None,
-            });
+            return Some(());
+        }
+        let target = if header.tag & AGAIN != 0 {
+            let [number, _] = words_in_front(piece)?;
+            match self.offers.refused(source, number) {
+                Some((own, place)) => {
+                    envelope = own;
+                    Target::Place(place)
+                }
+                None => Target::Nowhere,
+            }
+        } else if let Some(place) = self.find_place(source, &envelope) {
+            Target::Place(place)
+        } else {
+            self.add_early(source, envelope, Held::Arriving);
             Target::Early(Vec::with_capacity(envelope.length.min(AHEAD)))
-        });
+        };
         self.incoming[source as usize] = Some(Incoming {
             envelope,
             at: 0,
             target,
         });
+        Some(())
+    }
+
+    fn add_early(&mut self, source: u32, envelope: Envelope, held: Held) {
+        self.early_bytes += BESIDE;
+        if self.peeked.is_some_and(|want| want.fits(source, &envelope)) {
+            self.peeked = None;
+        }
+        self.early.push_back(Early {
+            source,
+            envelope,
+            held,
+        });
+    }
+
+    /// Finds the receive for a message, and takes room in it.
+    fn find_place(&mut self, source: u32, envelope: &Envelope) -> Option<Place> {
+        loop {
+            let posted = match envelope.tag {
+                Some(_) => &mut self.tagged,
+                None => &mut self.plain,
+            };
+            let fits = |posted: &Posted| posted.want().fits(source, envelope);
+            let at = posted.iter().position(fits)?;
+            let (pool, want) = match &posted[at] {
+                Posted::Once(receive) => {
+                    let place = Place::of(receive, receive.room, None);
+                    posted.remove(at);
+                    return Some(place);
+                }
+                Posted::Pool(want, index) => (*index, *want),
+            };
+            let room = self.take_from(pool, envelope.length);
+            if !self.is_open(pool) {
+                self.posted(&want).remove(at);
+            }
+            // A message that does not fit goes into the next buffer.
+            let Some(room) = room else { continue };
+            let of = self.pools[pool].as_ref()?;
+            return Some(Place::of(&of.receive, room, Some(pool)));
+        }
     }
 
     fn complete(&mut self, source: u32) {
@@ -499,42 +568,30 @@ impl Matching {
             return;
         };
         match incoming.target {
-            Target::Room {
-                room,
-                context,
-                reports,
-                pool,
-            } => {
-                let of = (source, incoming.envelope);
-                self.received(of, room, context, reports, pool);
-            }
+            Target::Place(place) => self.received((source, incoming.envelope), place),
             Target::Early(bytes) => {
                 let claimed = self.claimed.iter_mut().map(|(_, early)| early);
                 let mut all = self.early.iter_mut().rev().chain(claimed);
-                let arriving = |early: &&mut Early| early.source == source && early.whole.is_none();
+                let arriving = |early: &&mut Early| {
+                    early.source == source && matches!(early.held, Held::Arriving)
+                };
                 if let Some(early) = all.find(arriving) {
-                    early.whole = Some(bytes);
+                    early.held = Held::Whole(bytes);
                 }
             }
             Target::Nowhere => {}
         }
     }
 
-    fn received(
-        &mut self,
-        (source, envelope): (u32, Envelope),
-        room: Room,
-        context: Context,
-        reports: bool,
-        pool: Option<usize>,
-    ) {
-        let mut done = arrived((source, envelope), context, 0, reports);
+    fn received(&mut self, (source, envelope): (u32, Envelope), place: Place) {
+        let room = place.room;
+        let mut done = arrived((source, envelope), place.context, 0, place.reports);
         done.entry.buf = room.begin().cast();
         if envelope.length > room.bytes() {
             done.entry.len = room.bytes();
             done.error = Some((code::ETRUNC, envelope.length - room.bytes()));
         }
-        if let Some(index) = pool {
+        if let Some(index) = place.pool {
             if let Some(pool) = self.pools[index].as_mut() {
                 pool.pending -= 1;
             }
@@ -549,11 +606,11 @@ impl Matching {
     /// Ends all operations with an error.
     pub fn fail(&mut self, error: isize) {
         let error = Some((error, 0));
-        for queue in std::mem::take(&mut self.sends).into_values() {
-            for one in queue {
-                let done = sent(&one.envelope, one.context, true, error);
-                self.done.push_back(done);
-            }
+        let (offered, places) = self.offers.fail();
+        let queues = std::mem::take(&mut self.sends).into_values();
+        for one in queues.flatten().chain(offered) {
+            let done = sent(&one.envelope, one.context, true, error);
+            self.done.push_back(done);
         }
         let posted = std::mem::take(&mut self.tagged).into_iter();
         for posted in posted.chain(std::mem::take(&mut self.plain)) {
@@ -570,20 +627,33 @@ impl Matching {
                 ..failed(&pool.receive)
             });
         }
-        for (source, incoming) in (0..).zip(&mut self.incoming) {
-            let Some(incoming) = incoming else { continue };
-            let target = std::mem::replace(&mut incoming.target, Target::Nowhere);
-            if let Target::Room {
-                context,
-                pool: None,
-                ..
-            } = target
-            {
-                self.done.push_back(Done {
-                    error,
-                    ..arrived((source, incoming.envelope), context, 0, true)
-                });
-            }
+        let arriving = (0..)
+            .zip(&mut self.incoming)
+            .filter_map(|(source, incoming)| {
+                let incoming = incoming.as_mut()?;
+                match std::mem::replace(&mut incoming.target, Target::Nowhere) {
+                    Target::Place(place) => Some(((source, incoming.envelope), place)),
+                    _ => None,
+                }
+            });
+        // A buffer for several messages has ended as one.
+        let single = arriving.chain(places).filter(|(_, p)| p.pool.is_none());
+        let done = single.map(|(of, place)| Done {
+            error,
+            ..arrived(of, place.context, 0, true)
+        });
+        self.done.extend(done);
+    }
+}
+
+impl Place {
+    /// That of a message in a receive's room, or in a part of it.
+    fn of(receive: &Receive, room: Room, pool: Option<usize>) -> Self {
+        Self {
+            room,
+            context: receive.context,
+            reports: receive.reports,
+            pool,
         }
     }
 }

@@ -1,7 +1,9 @@
-//! Messages over rings in memory, from two sources to one receiver.
+//! Messages over rings in memory, from two sources to one receiver. Source and receiver are one
+//! process, which can read its own memory: so offered messages are really copied.
 
 use super::*;
 use crate::abi::Span;
+use crate::direct::BYTES;
 use crate::envelope::TAGGED;
 use idlewave_fabric::netctx::Pieces;
 use proptest::prelude::*;
@@ -9,13 +11,21 @@ use proptest::prelude::*;
 /// Bytes of a piece, and pieces that a ring holds.
 const PIECE: usize = FRONT + 7;
 const SLOTS: usize = 3;
+/// The number of the receiver, after those of the sources.
+const RECEIVER: usize = 2;
 
-/// The rings of a rank: `rings[source]` leads here. What is put goes there, too, as from rank
-/// `own`.
+type Ring = VecDeque<(PieceHeader, Vec<u8>)>;
+
+/// The rings of all ranks, as one of them sees them.
 struct Rings {
     own: usize,
     slots: usize,
-    rings: Vec<VecDeque<(PieceHeader, Vec<u8>)>>,
+    piece: usize,
+    /// By source and destination.
+    rings: [[Ring; 3]; 3],
+    offers_from: Option<usize>,
+    /// Whether memory cannot be read: secrets in offers are false.
+    lie: bool,
 }
 
 impl Rings {
@@ -23,7 +33,10 @@ impl Rings {
         Self {
             own: 0,
             slots,
-            rings: vec![VecDeque::new(), VecDeque::new()],
+            piece: PIECE,
+            rings: Default::default(),
+            offers_from: None,
+            lie: false,
         }
     }
 }
@@ -36,7 +49,7 @@ impl Pieces for Rings {
         self.put_behind(to, (tag, message), &[], rest)
     }
     fn take<T>(&mut self, from: u32, read: impl FnOnce(PieceHeader, &dyn Piece) -> T) -> Option<T> {
-        let (header, bytes) = self.rings[from as usize].pop_front()?;
+        let (header, bytes) = self.rings[from as usize][self.own].pop_front()?;
         Some(read(header, &&bytes[..]))
     }
 }
@@ -44,17 +57,20 @@ impl Pieces for Rings {
 impl Wire for Rings {
     fn put_behind(
         &mut self,
-        _: u32,
+        to: u32,
         (tag, message): (u32, u64),
         front: &[u8],
         rest: &[u8],
     ) -> Option<usize> {
-        let ring = &mut self.rings[self.own];
+        let ring = &mut self.rings[self.own][to as usize];
         if ring.len() == self.slots {
             return None;
         }
-        let taken = rest.len().min(PIECE - front.len());
-        let bytes = [front, &rest[..taken]].concat();
+        let taken = rest.len().min(self.piece - front.len());
+        let mut bytes = [front, &rest[..taken]].concat();
+        if self.lie && tag & OFFER != 0 {
+            bytes[FRONT + BYTES - 1] ^= 1;
+        }
         let piece = bytes.len() as u32;
         let header = PieceHeader {
             tag,
@@ -63,6 +79,9 @@ impl Wire for Rings {
         };
         ring.push_back((header, bytes));
         Some(taken)
+    }
+    fn offers_from(&self, _: u32) -> Option<usize> {
+        self.offers_from
     }
 }
 
@@ -111,9 +130,17 @@ impl World {
     fn new(slots: usize) -> Self {
         Self {
             rings: Rings::new(slots),
-            senders: [Matching::new(2), Matching::new(2)],
-            receiver: Matching::new(2),
+            senders: [Matching::new(3), Matching::new(3)],
+            receiver: Matching::new(3),
         }
+    }
+
+    /// One whose messages of so many bytes or more are offered, and refused if `lie`.
+    fn offering(slots: usize, from: usize, lie: bool) -> Self {
+        let mut world = Self::new(slots);
+        let rings = &mut world.rings;
+        (rings.piece, rings.offers_from, rings.lie) = (FRONT + BYTES, Some(from), lie);
+        world
     }
 
     fn send(&mut self, source: usize, tag: Option<u64>, data: Option<u64>, bytes: &[u8]) {
@@ -121,16 +148,26 @@ impl World {
         let length = bytes.len();
         let envelope = Envelope { tag, data, length };
         let content = Content::Own(bytes.to_vec());
-        let sender = &mut self.senders[source];
-        sender.send(&mut self.rings, 0, (envelope, content), context(0), true);
+        let (to, of) = (RECEIVER as u32, (envelope, content));
+        self.senders[source].send(&mut self.rings, to, of, context(0), true);
+    }
+
+    fn receive(&mut self) {
+        self.rings.own = RECEIVER;
+        self.receiver.progress(&mut self.rings);
     }
 
     fn progress(&mut self) {
-        self.receiver.progress(&mut self.rings);
+        self.receive();
         for (source, sender) in self.senders.iter_mut().enumerate() {
             self.rings.own = source;
-            sender.push(&mut self.rings, 0);
+            sender.progress(&mut self.rings);
         }
+    }
+
+    /// What is on its way from a source.
+    fn on_the_way(&self, source: usize) -> usize {
+        self.rings.rings[source][RECEIVER].len()
     }
 
     fn finish(&mut self) {
@@ -248,8 +285,8 @@ fn with_much_unexpected_only_sources_that_are_asked_for_are_heard() {
             world.send(source, Some(1), None, &[1]);
         }
         ask(&mut world.receiver);
-        world.receiver.progress(&mut world.rings);
-        [0, 1].map(|source: usize| world.rings.rings[source].is_empty())
+        world.receive();
+        [0, 1].map(|source: usize| world.on_the_way(source) == 0)
     };
     assert_eq!(asked(&|_| {}), [false, false]);
     let of_one = want(Some(1), 2, 0);
@@ -330,17 +367,18 @@ fn what_is_sent_at_once_never_overtakes() {
         length: 3,
     };
     let inject = |world: &mut World| {
-        let sender = &mut world.senders[0];
-        sender.inject(&mut world.rings, 0, envelope, &[9; 3])
+        let (sender, to) = (&mut world.senders[0], RECEIVER as u32);
+        world.rings.own = 0;
+        sender.inject(&mut world.rings, to, envelope, &[9; 3])
     };
     world.send(0, Some(1), None, &[1; 60]);
     assert!(!inject(&mut world));
     assert!(world.senders[0].is_within_a_send());
-    world.receiver.progress(&mut world.rings);
+    world.receive();
     // There is room now, but the rest of the first message comes first.
     assert!(!inject(&mut world));
     world.send(0, Some(1), None, &[2; 1]);
-    assert!(world.rings.rings[0].is_empty());
+    assert_eq!(world.on_the_way(0), 0);
     world.finish();
     assert!(inject(&mut world));
     assert!(!inject(&mut world));
@@ -376,7 +414,7 @@ fn a_piece_that_no_rank_sends_is_noticed() {
         message: 5,
         piece: 3,
     };
-    world.rings.rings[0].push_back((header, vec![0; 3]));
+    world.rings.rings[0][RECEIVER].push_back((header, vec![0; 3]));
     world.finish();
     assert!(world.receiver.is_forged());
 }
@@ -428,7 +466,7 @@ fn a_failure_ends_everything_that_is_under_way() {
         .receiver
         .receive_many(receive(&mut three, PLAIN, 3), 8);
     world.send(0, Some(1), None, &[1; 50]);
-    world.receiver.progress(&mut world.rings);
+    world.receive();
     world.receiver.fail(code::ENETDOWN);
     let mut ended: Vec<_> = world
         .done()
@@ -440,6 +478,108 @@ fn a_failure_ends_everything_that_is_under_way() {
     world.senders[0].fail(code::ENETDOWN);
     let done = world.senders[0].done().unwrap();
     assert!(done.is_send() && done.source.is_none() && done.error == Some((code::ENETDOWN, 0)));
+}
+
+#[test]
+fn an_offered_message_is_sent_when_it_was_copied_and_not_before() {
+    let mut world = World::offering(SLOTS, 20, false);
+    let long: Vec<u8> = (0..200).collect();
+    world.send(0, Some(1), Some(9), &long);
+    world.send(0, Some(1), None, &[7; 19]);
+    world.finish();
+    // Both are here, the long one only by name.
+    assert_eq!(world.receiver.early_bytes(), 2 * BESIDE + 19);
+    assert_eq!(world.senders[0].done().map(|d| d.reports), Some(true));
+    assert!(world.senders[0].done().is_none() && world.senders[0].is_within_a_send());
+    let any = want(None, 0, u64::MAX);
+    world.receiver.peek(&any, context(1), Found::Claim);
+    assert_eq!(world.done()[0].1.entry.len, 200);
+    let (mut first, mut second) = ([0; 150], [0; 20]);
+    world.receiver.receive(receive(&mut second, any, 2));
+    assert_eq!((world.done()[0].0, second[18], second[19]), (2, 7, 0));
+    assert!(world.receiver.receive_claimed(receive(&mut first, any, 1)));
+    assert!(world.done().is_empty());
+    world.receive();
+    let (_, done) = world.done()[0];
+    assert_eq!((done.error, done.entry.data), (Some((code::ETRUNC, 50)), 9));
+    assert_eq!(first[..], long[..150]);
+    world.finish();
+    assert!(world.senders[0].done().is_some_and(|done| done.is_send()));
+    assert!(!world.senders[0].is_within_a_send());
+    assert_eq!(world.receiver.early_bytes(), 0);
+}
+
+#[test]
+fn an_offer_that_nobody_takes_is_answered_when_it_is_dropped() {
+    let dropped = |drop: &dyn Fn(&mut Matching)| {
+        let mut world = World::offering(SLOTS, 20, false);
+        world.send(0, Some(1), None, &[1; 100]);
+        world.finish();
+        assert!(world.senders[0].done().is_none());
+        drop(&mut world.receiver);
+        world.finish();
+        assert_eq!(world.receiver.early_bytes(), 0);
+        world.senders[0]
+            .done()
+            .is_some_and(|done| done.error.is_none())
+    };
+    let any = want(None, 0, u64::MAX);
+    assert!(dropped(&|m| m.peek(&any, context(1), Found::Discard)));
+    assert!(dropped(&|m| *m = std::mem::take(m).renewed()));
+    let claimed = |m: &mut Matching| m.peek(&any, context(1), Found::Claim);
+    assert!(dropped(&|m| {
+        claimed(m);
+        *m = std::mem::take(m).renewed();
+    }));
+    assert!(dropped(&|m| {
+        claimed(m);
+        assert!(m.discard_claimed(context(1), true));
+    }));
+}
+
+#[test]
+fn whoever_refuses_one_offer_gets_no_more() {
+    let mut world = World::offering(SLOTS, 20, true);
+    let mut rooms = [[0; 100]; 2];
+    for (n, room) in (1..).zip(&mut rooms) {
+        world
+            .receiver
+            .receive(receive(room, want(None, n, 0), n as usize));
+    }
+    world.send(0, Some(1), None, &[1; 100]);
+    world.finish();
+    // Its memory can be read now, but is not.
+    world.rings.lie = false;
+    world.send(0, Some(2), None, &[2; 100]);
+    let offered = |(header, _): &(PieceHeader, Vec<u8>)| header.tag & OFFER != 0;
+    assert!(!world.rings.rings[0][RECEIVER].iter().any(offered));
+    world.finish();
+    assert_eq!(rooms, [[1; 100], [2; 100]]);
+    assert_eq!(world.done().len(), 2);
+    assert_eq!(std::iter::from_fn(|| world.senders[0].done()).count(), 2);
+}
+
+#[test]
+fn a_failure_ends_what_was_offered() {
+    for lie in [false, true] {
+        let mut world = World::offering(1, 20, lie);
+        let mut room = vec![0; 2 * crate::direct::AT_ONCE];
+        let long = vec![1; room.len()];
+        world
+            .receiver
+            .receive(receive(&mut room, want(None, 1, 0), 1));
+        world.send(0, Some(1), None, &long);
+        // Half of it is copied, or its offer refused.
+        world.receive();
+        world.receiver.fail(code::ENETDOWN);
+        world.senders[0].fail(code::ENETDOWN);
+        let error = Some((code::ENETDOWN, 0));
+        let done = world.done();
+        assert_eq!((done.len(), done[0].0, done[0].1.error), (1, 1, error));
+        let done = world.senders[0].done().unwrap();
+        assert!(done.is_send() && done.error == error);
+        assert!(!world.senders[0].is_within_a_send());
+    }
 }
 
 /// A step of a program.
@@ -472,8 +612,12 @@ proptest! {
     fn messages_of_a_source_never_overtake(
         steps in proptest::collection::vec(step(), 0..60),
         slots in 1..5_usize,
+        offers in proptest::option::of((10..60_usize, any::<bool>())),
     ) {
-        let mut world = World::new(slots);
+        let mut world = match offers {
+            Some((from, lie)) => World::offering(slots, from, lie),
+            None => World::new(slots),
+        };
         // By source: tag, and the receive that got it.
         let mut sent: [Vec<(u64, Option<usize>)>; 2] = Default::default();
         let mut wants: Vec<(Want, Vec<u8>)> = Vec::new();
@@ -503,6 +647,10 @@ proptest! {
         }
         world.finish();
         got.extend(world.done().into_iter().map(|(_, done)| done));
+        for (sender, sent) in world.senders.iter_mut().zip(&sent) {
+            prop_assert_eq!(std::iter::from_fn(|| sender.done()).count(), sent.len());
+            prop_assert!(!sender.is_within_a_send());
+        }
         for done in &got {
             let n = done.entry.context.addr() - 1;
             let bytes = &wants[n].1[..done.entry.len];

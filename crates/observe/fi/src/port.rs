@@ -3,6 +3,7 @@
 //! which only a part has been taken from the rings.
 
 use crate::abi::code;
+use crate::direct;
 use crate::envelope::SHORTEST_PIECE;
 use crate::matching::Matching;
 use idlewave_fabric::netctx::device::{Attachment, RankPort};
@@ -63,6 +64,7 @@ fn attach() -> Result<(RankPort, Matching), String> {
             "use a device whose frames carry {longest} bytes: {SHORTEST_PIECE} are needed"
         )),
         _ => {
+            direct::allow();
             let matching = Matching::new(port.size());
             Ok((port, matching))
         }

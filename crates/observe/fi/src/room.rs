@@ -63,24 +63,31 @@ impl Room {
         part
     }
 
+    /// The parts that `length` bytes from `at` on lie in, as many as there is room for.
+    pub fn parts_at(&self, at: usize, length: usize) -> [(*mut u8, usize); PARTS] {
+        let (mut at, mut length) = (at, length);
+        self.parts.map(|(base, len)| {
+            let skip = at.min(len);
+            let bytes = length.min(len - skip);
+            (at, length) = (at - skip, length - bytes);
+            // Within the part.
+            (base.wrapping_add(skip), bytes)
+        })
+    }
+
     /// Writes bytes of a message: those of `piece` from `skip` on, to offset `at`. What does not
     /// fit is dropped.
     pub fn write(&mut self, at: usize, piece: &dyn Piece, skip: usize) {
-        let (mut at, mut skip) = (at, skip);
-        for (base, len) in self.parts {
-            if at >= len {
-                at -= len;
+        let mut skip = skip;
+        let length = piece.len().saturating_sub(skip);
+        for (base, len) in self.parts_at(at, length) {
+            if len == 0 {
                 continue;
             }
             // SAFETY: within memory that may be written, see `of`; nobody else uses it meanwhile.
-            let place = unsafe {
-                std::slice::from_raw_parts_mut(base.add(at).cast::<MaybeUninit<u8>>(), len - at)
-            };
+            let place =
+                unsafe { std::slice::from_raw_parts_mut(base.cast::<MaybeUninit<u8>>(), len) };
             skip += piece.copy_to(skip, place);
-            if skip >= piece.len() {
-                return;
-            }
-            at = 0;
         }
     }
 }

@@ -7,6 +7,7 @@
 use crate::gang::{LIMIT, Rank, Service, kill, until};
 use idlewave_fabric::netctx::device::Attachment;
 use idlewave_fabric::{PointToPoint, Tag};
+use idlewave_mpi::testing::Installation;
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -96,30 +97,51 @@ fn exchange(attachment: &Attachment, place: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A gang of two such ranks on this node.
+/// What the ranks of a gang run.
+pub enum Program<'a> {
+    /// This test program, with the test of this name, which calls [`rank`]. Whether its ranks poll.
+    Own(&'static str, bool),
+    /// `tests/programs/checked.c`, compiled for this MPI library.
+    Mpi(&'a Installation, &'a Path),
+}
+
+/// A gang of two ranks on this node that check what comes.
 pub struct Team {
     place: PathBuf,
     submit: Child,
     pub ranks: Vec<Rank>,
+    /// Whether they run an MPI library, which ends them in its own words.
+    pub is_mpi: bool,
 }
 
 impl Team {
-    /// Submits this test program as a gang, with the test of this name, which calls [`rank`].
-    pub fn start(service: &Service, name: &str, test: &str, polls: bool) -> Self {
+    /// Submits a gang.
+    pub fn start(service: &Service, name: &str, program: &Program<'_>) -> Self {
         let directory = service.socket.parent().unwrap();
         let place = directory.join(name);
         let of = |more: &str| PathBuf::from(format!("{}.{more}", place.display()));
-        if polls {
-            std::fs::write(of("polls"), "").unwrap();
-        }
         let said = std::fs::File::create(of("said")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_idlewave"));
         command.args(["gang", "submit", "--socket"]);
         command.arg(&service.socket);
-        command.args(["--context", "1MiB", "--ranks", "2", "--name", name, "--"]);
-        command.arg(std::env::current_exe().unwrap());
-        command.args(["--exact", test, "--nocapture"]);
-        command.env(PLACE, &place);
+        command.args(["--context", "1MiB", "--name", name]);
+        match program {
+            Program::Own(test, polls) => {
+                if *polls {
+                    std::fs::write(of("polls"), "").unwrap();
+                }
+                command.args(["--ranks", "2", "--"]);
+                command.arg(std::env::current_exe().unwrap());
+                command.args(["--exact", test, "--nocapture"]);
+                command.env(PLACE, &place);
+            }
+            Program::Mpi(mpi, checked) => {
+                command.arg("--").arg(&mpi.mpirun).args(&mpi.options);
+                command.args(["-n", "2"]).arg(checked).arg(&place);
+                mpi.prepare(&mut command);
+                Installation::kill_at_once(&mut command);
+            }
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let submit = command.stderr(said).spawn().unwrap();
         let ranks = ["0", "1"].map(|rank| Rank(of(rank))).into();
@@ -127,6 +149,7 @@ impl Team {
             place,
             submit,
             ranks,
+            is_mpi: matches!(program, Program::Mpi(..)),
         }
     }
 

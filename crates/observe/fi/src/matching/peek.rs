@@ -1,9 +1,9 @@
 //! Peeks at unexpected messages, and messages that a peek has claimed.
 
-use super::{BESIDE, Early, Matching, Target};
+use super::{BESIDE, Early, Held, Matching, Target};
 use crate::abi::{code, flag};
 use crate::done::{Context, Done, Receive, arrived, failed};
-use crate::envelope::Want;
+use crate::envelope::{TAKEN, Want};
 use crate::room::Room;
 
 /// What to do with a message that a peek finds.
@@ -82,9 +82,13 @@ impl Matching {
     }
 
     fn drop_early(&mut self, early: Early) {
-        let bytes = match early.whole {
-            Some(bytes) => bytes.len(),
-            None => match self.incoming[early.source as usize].as_mut() {
+        let bytes = match early.held {
+            Held::Whole(bytes) => bytes.len(),
+            Held::Offered(offer) => {
+                self.offers.answer(early.source, TAKEN, offer.number);
+                0
+            }
+            Held::Arriving => match self.incoming[early.source as usize].as_mut() {
                 Some(incoming) => match std::mem::replace(&mut incoming.target, Target::Nowhere) {
                     Target::Early(bytes) => bytes.len(),
                     _ => 0,

@@ -249,6 +249,11 @@ impl Rings {
         Some(())
     }
 
+    /// Whether a rank is on this node.
+    pub fn is_near(&self, rank: u32) -> bool {
+        self.near.get(rank as usize).is_some_and(Option::is_some)
+    }
+
     /// The most bytes of a message in one piece.
     fn longest(&self) -> usize {
         self.layout.payload().saturating_sub(PREFIX)
