@@ -3,6 +3,7 @@
 use crate::abi::flag;
 use crate::direct::SHORTEST;
 use idlewave_fabric::netctx::{Piece, PieceHeader, Pieces, device::Rings};
+use std::mem::MaybeUninit;
 
 /// Bytes in front of a message: its tag and its data for the completion queue.
 pub const FRONT: usize = 16;
@@ -97,10 +98,17 @@ impl Envelope {
 
 /// The two words in front of a message; `None` if its first piece is too short.
 pub fn words_in_front(piece: &dyn Piece) -> Option<[u64; 2]> {
-    let mut front = Vec::with_capacity(FRONT);
-    piece.append_to(0, FRONT, &mut front);
-    let word = |at: usize| Some(u64::from_le_bytes(*front.get(at..)?.first_chunk()?));
-    Some([word(0)?, word(8)?])
+    let mut front = [MaybeUninit::new(0); FRONT];
+    if piece.copy_to(0, &mut front) < FRONT {
+        return None;
+    }
+    // SAFETY: all bytes have values from the beginning.
+    let front = front.map(|byte| unsafe { byte.assume_init() });
+    let (tag, data) = front.split_first_chunk()?;
+    Some([
+        u64::from_le_bytes(*tag),
+        u64::from_le_bytes(*data.first_chunk()?),
+    ])
 }
 
 /// Which messages a receive wants.

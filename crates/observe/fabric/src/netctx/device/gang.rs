@@ -121,11 +121,11 @@ impl Admitted {
             region.truncate(layout.rings() / 8);
             admitted.fronts.push(region);
             let seat = shared.seat(slot, place);
-            for word in [&seat.process, &seat.left, &seat.inside, &seat.sleeping] {
+            for word in [&seat.process, &seat.left, &seat.busy.inside, &seat.sleeping] {
                 word.store(0, Ordering::Relaxed);
             }
-            seat.near.store(0, Ordering::Relaxed);
-            seat.waits.store(0, Ordering::Relaxed);
+            seat.busy.near.store(0, Ordering::Relaxed);
+            seat.busy.waits.store(0, Ordering::Relaxed);
         }
         for (rank, node) in (0..).zip(&gang.nodes) {
             shared.node(slot, rank).store(*node, Ordering::Relaxed);
@@ -324,7 +324,7 @@ impl Admitted {
         // SeqCst: a rank that saw the gate open had announced before that it is inside; see
         // `RankPort::enter`.
         self.seats(shared).find_map(|(place, seat)| {
-            let entry = seat.inside.load(Ordering::SeqCst);
+            let entry = seat.busy.inside.load(Ordering::SeqCst);
             let rank = *self.ranks.get(place as usize)?;
             let process = seat.process.load(Ordering::Acquire);
             let within = Within {
@@ -351,7 +351,7 @@ impl Admitted {
         let mut sum = Counts::default();
         for (place, seat) in self.seats(shared) {
             let far = Counts::of(self.pairs(place));
-            let near = seat.near.load(Ordering::Relaxed);
+            let near = seat.busy.near.load(Ordering::Relaxed);
             // A misbehaving rank may write any count.
             sum.sent = sum.sent.wrapping_add(far.sent).wrapping_add(near);
             sum.received = sum.received.wrapping_add(far.received).wrapping_add(near);
@@ -456,7 +456,7 @@ impl Admitted {
         self.lives[place] = Life::Over;
         let seat = shared.seat(self.slot, place as u32);
         // It is no longer inside, wherever it was.
-        seat.inside.store(0, Ordering::SeqCst);
+        seat.busy.inside.store(0, Ordering::SeqCst);
         if seat.left.load(Ordering::Acquire) == 0 {
             self.fail(shared);
         }

@@ -59,6 +59,9 @@ pub struct Rings {
     nodes: Vec<u32>,
     /// By rank: the place, if it is on this node.
     near: Vec<Option<u32>>,
+    /// By rank: what it had taken when this was last looked at. Its mark is on a cache line that it
+    /// writes with every message.
+    taken: Vec<u32>,
     open: bool,
     /// The number of its last entry, for [`Seat::inside`].
     entries: u32,
@@ -115,6 +118,7 @@ impl RankPort {
                 place,
                 rank: attachment.rank,
                 layout,
+                taken: vec![0; nodes.len()],
                 nodes,
                 near,
                 open: false,
@@ -148,7 +152,7 @@ impl RankPort {
             return;
         }
         self.rings.entries = self.rings.entries.wrapping_add(1).max(1);
-        let inside = &self.rings.seat().inside;
+        let inside = &self.rings.seat().busy.inside;
         // SeqCst on both words, here and where the gate is closed: either this rank sees the gate
         // closed, or the owner that closed it sees this rank inside.
         inside.store(self.rings.entries, Ordering::SeqCst);
@@ -168,10 +172,10 @@ impl RankPort {
             // While still inside: an owner that finds this rank outside must see that its wait may
             // be over.
             self.waits = 0;
-            self.seat().waits.store(0, Ordering::Release);
+            self.seat().busy.waits.store(0, Ordering::Release);
         }
         // Release: whoever sees this rank outside sees what it did inside.
-        self.seat().inside.store(0, Ordering::Release);
+        self.seat().busy.inside.store(0, Ordering::Release);
         let kick = std::mem::take(&mut self.rings.kick);
         if !kick && self.rings.wake.is_empty() {
             return;
@@ -230,12 +234,15 @@ impl Rings {
         Some(())
     }
 
-    fn put_near(&mut self, place: u32, parts: [&[u8]; 3], end: bool) -> Option<()> {
+    fn put_near(&mut self, (to, place): (u32, u32), parts: [&[u8]; 3], end: bool) -> Option<()> {
         let marks = self.shared.marks(self.slot, place, self.rank);
         let expected = marks.other.expected.load(Ordering::Relaxed);
-        // Acquire: the rank has read what was in the slot.
-        let taken = marks.rank.taken.load(Ordering::Acquire);
-        if expected.wrapping_sub(taken) >= self.layout.slots() {
+        let taken = &mut self.taken[to as usize];
+        if expected.wrapping_sub(*taken) >= self.layout.slots() {
+            // Acquire: the rank has read what was in the slot.
+            *taken = marks.rank.taken.load(Ordering::Acquire);
+        }
+        if expected.wrapping_sub(*taken) >= self.layout.slots() {
             return None;
         }
         let theirs = (self.slot, place);
@@ -244,7 +251,7 @@ impl Rings {
         // Release: whoever sees the mark sees the slot.
         let next = expected.wrapping_add(1);
         marks.other.expected.store(next, Ordering::Release);
-        self.seat().near.fetch_add(1, Ordering::Relaxed);
+        self.seat().busy.near.fetch_add(1, Ordering::Relaxed);
         self.note(place);
         Some(())
     }
@@ -277,7 +284,7 @@ impl Rings {
         let end = piece.len() == rest.len();
         let parts = [&prefix(tag, message)[..], front, piece];
         match self.near.get(to as usize).copied().flatten() {
-            Some(place) => self.put_near(place, parts, end)?,
+            Some(place) => self.put_near((to, place), parts, end)?,
             None => self.put_far(to, parts, end)?,
         }
         self.moved = true;
@@ -418,7 +425,7 @@ impl RankPort {
         if word != self.waits {
             self.waits = word;
             // Release: whoever reads it sees what was put and taken before.
-            self.seat().waits.store(word, Ordering::Release);
+            self.seat().busy.waits.store(word, Ordering::Release);
         }
     }
 

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"iw-netct");
 /// Version of the file's format.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Bytes of the front: a page.
 const FRONT: usize = 4_096;
 /// Seats, regions and the marks in a region start at multiples of this.
@@ -77,13 +77,20 @@ pub(super) struct Seat {
     pub(super) process: AtomicU32,
     /// Whether it has left properly. Written by the rank.
     pub(super) left: AtomicU32,
-    /// The number of its entry while it is inside the device, from 1; 0 outside. Written by the rank;
-    /// the owner clears it for a rank that died there.
-    pub(super) inside: AtomicU32,
     /// Whether it sleeps, or is about to. Written by the rank.
     pub(super) sleeping: AtomicU32,
     /// The futex it sleeps on; whoever wakes it adds one.
     pub(super) wake: AtomicU32,
+    pub(super) busy: Busy,
+}
+
+/// What a rank writes whenever it looks for messages: on cache lines of its own, as its peers read
+/// whether it sleeps.
+#[repr(C, align(128))]
+pub(super) struct Busy {
+    /// The number of its entry while it is inside the device, from 1; 0 outside. Written by the rank;
+    /// the owner clears it for a rank that died there.
+    pub(super) inside: AtomicU32,
     /// What it waits for, as [`super::waits`] encodes it; 0 if it does not wait. Written by the
     /// rank.
     pub(super) waits: AtomicU64,

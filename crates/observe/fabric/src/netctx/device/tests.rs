@@ -146,7 +146,7 @@ fn a_file_that_its_user_fills_with_anything_keeps_nobody_from_going_on() {
         };
         // A living rank that seems to be inside forever, and rings full of nonsense.
         let slot = shared.slot_of(3).expect("the gang");
-        shared.seat(slot, 0).inside.store(1, Ordering::SeqCst);
+        shared.seat(slot, 0).busy.inside.store(1, Ordering::SeqCst);
         let rings = shared.words(slot, 0);
         rings.fill(&vec![u64::MAX; rings.count()]);
         device.stop(3).expect("the gang");

@@ -69,7 +69,7 @@ impl Admitted {
         let seat: &Seat = shared.seat(self.slot, place);
         let size = self.nodes.len() as u32;
         let doing = match seat.left.load(Ordering::Acquire) {
-            0 => Doing::of(seat.waits.load(Ordering::Acquire)),
+            0 => Doing::of(seat.busy.waits.load(Ordering::Acquire)),
             _ => Doing::Left,
         };
         // What it has put into the ring is sent without its help, and others may be waiting for
