@@ -82,8 +82,7 @@ fn a_rank_whose_device_cannot_be_used_says_why() {
         }
         run(&mut command).failed(2)
     };
-    refused("threads", Some(missing.clone()));
-    refused("mpi", Some(missing));
+    refused("threads", Some(missing));
     refused("netctx", None);
     assert!(!device.has_failed(4).unwrap(), "nobody has come");
 }

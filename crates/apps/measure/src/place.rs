@@ -30,13 +30,11 @@ pub fn fabric_of(
     let attached = Attachment::of_this_process()?.is_some();
     match choice {
         None | Some(FabricChoice::Netctx) if attached => return Ok(FabricChoice::Netctx),
-        Some(FabricChoice::Threads | FabricChoice::Mpi) if attached => {
+        // The messages of MPI go over the device if its library uses libfabric.
+        Some(FabricChoice::Mpi) if attached => return Ok(FabricChoice::Mpi),
+        Some(FabricChoice::Threads) if attached => {
             return Err(MeasureError::option(
-                if choice == Some(FabricChoice::Mpi) {
-                    "--fabric mpi"
-                } else {
-                    asked
-                },
+                asked,
                 "this process is a rank of a gang",
                 format!("omit it, or unset {}", Attachment::VARIABLE),
             ));

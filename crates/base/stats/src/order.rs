@@ -131,6 +131,18 @@ struct Table {
     /// Probability of each shift between two steps.
     chance: Vec<f64>,
     counts: Vec<u32>,
+    /// The steps as bytes, if ranks fit into those: sixteen are compared at a time.
+    bytes: Vec<u8>,
+}
+
+/// At how many places two sequences are equal, up to the end of the shorter.
+fn equal(a: &[u8], b: &[u8]) -> u32 {
+    // A byte counts to 255.
+    let parts = a.chunks(255).zip(b.chunks(255)).map(|(a, b)| {
+        let same = a.iter().zip(b).map(|(a, b)| u8::from(a == b));
+        u32::from(same.fold(0, u8::wrapping_add))
+    });
+    parts.sum()
 }
 
 impl Table {
@@ -155,11 +167,16 @@ impl Table {
             lags: LAGS.min(slowest.len() / 4),
             chance,
             counts: vec![0; ranks],
+            bytes: Vec::new(),
         }
     }
 
     /// All patterns of a kind that occur in `slowest`, lag by lag.
     fn each(&mut self, slowest: &[u32], kind: Kind, mut found: impl FnMut(Cell)) {
+        self.bytes.clear();
+        if self.ranks <= 256 {
+            self.bytes.extend(slowest.iter().map(|&rank| rank as u8));
+        }
         for lag in 1..=self.lags {
             let pairs = (slowest.len() - lag) as f64;
             let cell = |shift: usize, count: u32, chance: f64| {
@@ -173,8 +190,11 @@ impl Table {
             };
             let later = slowest.iter().zip(&slowest[lag..]);
             if kind == Kind::Returns {
-                let same = later.filter(|(a, b)| a == b).count();
-                found(cell(0, same as u32, self.chance[0]));
+                let same = match self.bytes.get(lag..) {
+                    Some(later) => equal(&self.bytes, later),
+                    None => later.filter(|(a, b)| a == b).count() as u32,
+                };
+                found(cell(0, same, self.chance[0]));
                 continue;
             }
             let shift = |a: u32, b: u32| {
@@ -375,6 +395,23 @@ mod cases {
         found.clear();
         table.each(&slowest, Kind::Returns, |c| found.push(c));
         assert_eq!((found.len(), found[0].shift, found[0].count), (1, 0, 2));
+    }
+
+    #[test]
+    fn returns_are_counted_alike_as_bytes_and_as_words() {
+        for steps in [64, 300, 4_096] {
+            // From 257 ranks on, words are compared.
+            let slowest = planted(steps, 256, 0.5, 3, |step| step / 3);
+            let [bytes, words] = [256, 257].map(|ranks| {
+                let mut counts = Vec::new();
+                let mut table = Table::new(&slowest, ranks);
+                table.each(&slowest, Kind::Returns, |c| counts.push(c.count));
+                counts
+            });
+            let first = slowest.windows(2).filter(|w| w[0] == w[1]).count();
+            assert_eq!(bytes[0] as usize, first);
+            assert_eq!(bytes, words);
+        }
     }
 
     #[test]

@@ -122,7 +122,8 @@ pub fn maximum_likelihood(exceedances: &[f64]) -> Option<Pareto> {
     const GRID: usize = 20;
     let (low, high) = (-1.0, 4.0);
     let at = |i: usize| low + (high - low) * i as f64 / GRID as f64;
-    let best = (0..=GRID).max_by(|&a, &b| likelihood(at(a)).0.total_cmp(&likelihood(at(b)).0))?;
+    let grid: Vec<f64> = (0..=GRID).map(|i| likelihood(at(i)).0).collect();
+    let best = (0..=GRID).max_by(|&a, &b| grid[a].total_cmp(&grid[b]))?;
     let (mut a, mut b) = (at(best.saturating_sub(1)), at((best + 1).min(GRID)));
     let golden = 0.5 * (5.0_f64.sqrt() - 1.0);
     let (mut c, mut d) = (b - golden * (b - a), a + golden * (b - a));

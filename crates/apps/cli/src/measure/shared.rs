@@ -83,6 +83,7 @@ pub struct ScaleArgs {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum FabricArg {
     Threads,
+    /// An MPI library; in a gang with contexts over those, if it uses libfabric
     Mpi,
     /// A gang's network device, named by the environment (IDLEWAVE_NETCTX)
     Netctx,
