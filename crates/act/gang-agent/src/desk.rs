@@ -469,7 +469,7 @@ impl Desk {
             age: now.saturating_sub(gang.since),
             idle: gang.idle(),
             context: gang.job.contexts,
-            observed: gang.observed,
+            observed: gang.observed(),
             waits: gang.waits.clone(),
             ending: gang.end,
             trouble: gang.trouble.clone(),

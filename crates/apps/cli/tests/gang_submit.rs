@@ -172,19 +172,30 @@ fn gangs_that_work_in_turns_are_never_seen_to_do_anything_else() {
 
 #[test]
 fn a_deadlocked_gang_leaves_its_turns_to_the_other_and_is_ended_if_that_is_asked_for() {
+    leaves_its_turns(&[]);
+}
+
+#[test]
+fn a_deadlocked_gang_with_contexts_leaves_its_turns_too() {
+    leaves_its_turns(&["--context", "1MiB"]);
+}
+
+/// A gang that works and then two that are deadlocked, submitted with these options.
+fn leaves_its_turns(options: &[&str]) {
     let Some((_directory, mpi, program)) = program() else {
         return;
     };
     let service = Service::start();
-    let works = service.submit(&mpi, &[], &program, &["pingpong", "900"]);
+    let works = service.submit(&mpi, options, &program, &["pingpong", "900"]);
     service.until("pingpong", switched);
-    let hangs = service.submit(&mpi, &["--kill", "-v"], &program, &["receive"]);
+    let killed = [options, &["--kill", "-v"]].concat();
+    let hangs = service.submit(&mpi, &killed, &program, &["receive"]);
     let done = hangs.wait();
     assert_eq!(done.code, Some(6), "{done:?}");
     let cycle = "rank 0 waits in MPI_Recv for rank 1 (tag 7, MPI_COMM_WORLD)";
     assert_eq!(done.stderr.matches(cycle).count(), 1, "{done:?}");
 
-    let hangs = service.submit(&mpi, &[], &program, &["mismatch"]);
+    let hangs = service.submit(&mpi, options, &program, &["mismatch"]);
     let dead = |gang: &Value| gang["observed"]["deadlocked"]["ranks"] == 2 && switched(gang);
     let before = service.until("mismatch", dead);
     let list = run(&mut service.ask("list"));

@@ -2,7 +2,7 @@
 
 use super::{Center, Note};
 use crate::clients::ClientId;
-use crate::control::{GangStatus, Observation, Reply, Stage};
+use crate::control::{GangStatus, Reply, Stage};
 use crate::courier::Courier;
 use idlewave_gang::GangId;
 use idlewave_units::Nanos;
@@ -31,10 +31,9 @@ impl<C: Courier> Center<C> {
         told.retain(|gang, _| desk.knows(*gang));
     }
 
-    /// The submitter of an MPI program detects its deadlocks itself.
+    /// What the service itself found: the submitter of an MPI program looks at the calls.
     fn tell_of_deadlock(&mut self, id: GangId, gang: &GangStatus) {
-        let dead = matches!(gang.observed, Some(Observation::Deadlocked { .. }));
-        if gang.context.is_none() || !dead {
+        if gang.waits.is_empty() {
             self.deadlocks.remove(&id);
         } else if self.deadlocks.get(&id) != Some(&gang.waits) {
             let waits = gang.waits.clone();

@@ -35,7 +35,10 @@ pub(super) struct Gang {
     unused: u8,
     /// Ranks by node on admission.
     pub(super) admitted: BTreeMap<NodeId, u32>,
-    pub(super) observed: Option<Observation>,
+    /// By the calls of its ranks.
+    observed: Option<Observation>,
+    /// By what they wait for on their contexts.
+    pub(super) at_rest: Option<Observation>,
     initialised: Option<bool>,
     /// Value of `turns` from which on the next evidence of idleness is counted.
     rested: Option<Nanos>,
@@ -109,6 +112,7 @@ impl Gang {
             unused: 0,
             admitted: BTreeMap::new(),
             observed: None,
+            at_rest: None,
             initialised: None,
             rested: None,
         }
@@ -120,11 +124,20 @@ impl Gang {
         self.unused >= 2
     }
 
+    /// What its ranks do, by their calls or by what they wait for on their contexts: of the two,
+    /// the one that says more. Ranks of an MPI library always seem to compute on their contexts.
+    pub(super) fn observed(&self) -> Option<Observation> {
+        match self.observed {
+            None | Some(Observation::Progressing) => self.at_rest.or(self.observed),
+            seen => seen,
+        }
+    }
+
     /// What it can do with a turn. Deadlocked ranks are frozen for good only if no other rank of
     /// the gang could move, and no loop of tests is involved, which might end after all. After
     /// MPI_Finalize a program may still compute.
     pub(super) fn activity(&self) -> Activity {
-        match self.observed {
+        match self.observed() {
             Some(Observation::Deadlocked {
                 all: true, polling, ..
             }) => match polling {

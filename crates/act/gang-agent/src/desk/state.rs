@@ -32,8 +32,8 @@ impl Desk {
             return;
         };
         gang.waits = waits;
-        if gang.observed != Some(observed) {
-            gang.observed = Some(observed);
+        if gang.at_rest != Some(observed) {
+            gang.at_rest = Some(observed);
             self.judge_rows();
         }
     }

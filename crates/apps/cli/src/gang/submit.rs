@@ -81,10 +81,11 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
     let token = token();
     let launch = find_launch(&args.command, args.at, &Machine)
         .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
-    // Ranks with contexts are not MPI ranks.
-    let mut ranks = match args.no_watch || args.context.is_some() {
-        true => None,
-        false => Some(Ranks::prepare(Words::new(false), LOOK)?),
+    // Ranks that this command starts itself are not MPI ranks; the service finds their deadlocks.
+    let mpi = args.context.is_none() || launch.is_some();
+    let mut ranks = match mpi && !args.no_watch {
+        true => Some(Ranks::prepare(Words::new(false), LOOK)?),
+        false => None,
     };
     let ticket = args
         .context
