@@ -1,6 +1,7 @@
 //! Gangs with network contexts over two nodes, end to end: ranks that a launcher starts communicate
-//! by UDP between the nodes' agents, and go through complete switches. The nodes are namespaces of
-//! this machine (tests/nodes/README.md).
+//! by UDP between the nodes' agents, and go through complete switches: those of one gang by
+//! idlewave's own messages, those of the other by an MPI library over libfabric. The nodes are
+//! namespaces of this machine (tests/nodes/README.md).
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,9 +25,10 @@ service=$!
 while [ ! -s "$DIR/key" ]; do sleep 0.02; done
 "$AGENT" $2 "exec $IDLEWAVE gang agent --controller $at --node 1 --key $DIR/key" 2>"$DIR/log.1" &
 while ! "$IDLEWAVE" gang status --json --socket "$DIR/gang.sock" 2>/dev/null | grep -q '"node": 1'; do sleep 0.05; done
-for job in a b; do
-    "$IDLEWAVE" gang submit --context 64KiB --socket "$DIR/gang.sock" --name $job -- \
-        mpirun.openmpi -n 4 --bind-to none --map-by ppr:2:node "$IDLEWAVE" measure halo --cells 12 --dims 1 --steps $STEPS --json >"$DIR/$job" 2>"$DIR/$job.said" &
+for job in own mpi; do
+    [ $job = own ] && fabric=netctx || fabric=mpi
+    "$IDLEWAVE" gang submit --context 1MiB --socket "$DIR/gang.sock" --name $job -- \
+        mpirun.openmpi -n 4 --bind-to none --map-by ppr:2:node "$IDLEWAVE" measure halo --cells 12 --dims 1 --steps $STEPS --fabric $fabric --json >"$DIR/$job" 2>"$DIR/$job.said" &
     jobs="$jobs $!"
 done
 for job in $jobs; do wait $job || echo "job failed: $?"; done
@@ -69,7 +71,7 @@ fn gangs_over_two_nodes_are_drained_and_switched_and_compute_what_they_compute_a
     let Some(out) = rig::on_nodes("with_nodes --free 2", SCRIPT, &variables) else {
         return;
     };
-    let said = || ["log", "log.1", "a.said", "b.said"].map(|name| read(dir, name));
+    let said = || ["log", "log.1", "own.said", "mpi.said"].map(|name| read(dir, name));
     let failed = String::from_utf8_lossy(&out.stdout).contains("job failed");
     assert!(out.status.success() && !failed, "{out:?}\n{:#?}", said());
     let alone = Command::new(env!("CARGO_BIN_EXE_idlewave"))
@@ -78,7 +80,7 @@ fn gangs_over_two_nodes_are_drained_and_switched_and_compute_what_they_compute_a
         .output();
     let alone = checksum(&String::from_utf8_lossy(&alone.unwrap().stdout));
     assert!(alone.is_some());
-    for job in ["a", "b"] {
+    for job in ["own", "mpi"] {
         assert_eq!(checksum(&read(dir, job)), alone, "{job}");
     }
     let status: Value = serde_json::from_str(&read(dir, "status")).unwrap();
