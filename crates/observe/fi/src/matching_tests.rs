@@ -503,6 +503,11 @@ fn an_offered_message_is_sent_when_it_was_copied_and_not_before() {
     let (_, done) = world.done()[0];
     assert_eq!((done.error, done.entry.data), (Some((code::ETRUNC, 50)), 9));
     assert_eq!(first[..], long[..150]);
+    assert_eq!(
+        world.rings.rings[RECEIVER][0].len(),
+        1,
+        "it says so at once"
+    );
     world.finish();
     assert!(world.senders[0].done().is_some_and(|done| done.is_send()));
     assert!(!world.senders[0].is_within_a_send());
@@ -531,6 +536,12 @@ fn an_offer_that_nobody_takes_is_answered_when_it_is_dropped() {
         claimed(m);
         *m = std::mem::take(m).renewed();
     }));
+    let mut bytes = [0; 100];
+    let receive = receive(&mut bytes, any, 2);
+    assert!(dropped(&|m| {
+        m.receive(receive);
+        *m = std::mem::take(m).renewed();
+    }));
     assert!(dropped(&|m| {
         claimed(m);
         assert!(m.discard_claimed(context(1), true));
@@ -557,6 +568,34 @@ fn whoever_refuses_one_offer_gets_no_more() {
     assert_eq!(rooms, [[1; 100], [2; 100]]);
     assert_eq!(world.done().len(), 2);
     assert_eq!(std::iter::from_fn(|| world.senders[0].done()).count(), 2);
+}
+
+#[test]
+fn an_answer_is_heard_beside_much_unexpected_and_is_not_overtaken() {
+    let mut world = World::offering(1, 20, false);
+    let mut room = [0; 100];
+    let receive = receive(&mut room, want(None, 1, 0), 1);
+    world.receiver.receive(receive);
+    world.send(0, Some(1), None, &[1; 100]);
+    world.senders[0].early_bytes = EAGER_BYTES;
+    // The ring back is full when the message is copied.
+    let sent = |world: &mut World| {
+        let (tag, data, length) = (Some(2), None, 1);
+        let of = (Envelope { tag, data, length }, Content::Own(vec![5]));
+        world.rings.own = RECEIVER;
+        let receiver = &mut world.receiver;
+        receiver.send(&mut world.rings, 0, of, context(0), true);
+    };
+    sent(&mut world);
+    world.receive();
+    let back = &mut world.rings.rings[RECEIVER][0];
+    assert!(back.pop_front().is_some_and(|(head, _)| head.tag == TAGGED));
+    assert!(back.is_empty());
+    sent(&mut world);
+    let back = &world.rings.rings[RECEIVER][0];
+    assert!(back.front().is_some_and(|(head, _)| head.tag == TAKEN));
+    world.finish();
+    assert!(world.senders[0].done().is_some_and(|done| done.is_send()));
 }
 
 #[test]

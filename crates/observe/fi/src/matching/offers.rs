@@ -74,7 +74,7 @@ impl Offers {
     /// Copies a part of the oldest message; returns it if that was the last part.
     pub fn progress(&mut self) -> Option<(Of, Place)> {
         let first = self.copying.front_mut()?;
-        let all = first.of.1.length.min(first.place.room.bytes());
+        let all = first.of.1.length;
         let part = (all - first.at).min(AT_ONCE);
         let read = first.offer.copy(first.at, part, &mut first.place.room);
         first.at += part;
