@@ -6,6 +6,7 @@
 
 mod offers;
 mod peek;
+mod place;
 
 pub use peek::Found;
 
@@ -17,6 +18,7 @@ use crate::room::{Content, Room};
 use crate::sending::{AT_ONCE, Sending};
 use idlewave_fabric::netctx::{Piece, PieceHeader};
 use offers::Offers;
+use place::Place;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Unexpected messages up to this many bytes are taken in at once; more stay in the rings, where
@@ -53,15 +55,6 @@ struct Pool {
     /// Messages that are arriving in it.
     pending: usize,
     open: bool,
-}
-
-/// The place of a message whose receive is known.
-struct Place {
-    room: Room,
-    context: Context,
-    reports: bool,
-    /// The buffer for several messages that it is in.
-    pool: Option<usize>,
 }
 
 /// Where an arriving message goes.
@@ -643,18 +636,6 @@ impl Matching {
             ..arrived(of, place.context, 0, true)
         });
         self.done.extend(done);
-    }
-}
-
-impl Place {
-    /// That of a message in a receive's room, or in a part of it.
-    fn of(receive: &Receive, room: Room, pool: Option<usize>) -> Self {
-        Self {
-            room,
-            context: receive.context,
-            reports: receive.reports,
-            pool,
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Offers of long messages (see [`direct`](crate::direct)): those of this rank that wait for an
 //! answer, and those of others that are being copied.
 
-use super::Place;
+use super::place::Place;
 use crate::direct::{AT_ONCE, Offer};
 use crate::envelope::{Envelope, REFUSED, TAKEN, Wire};
 use crate::sending::Sending;
