@@ -644,6 +644,33 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
+    /// Whatever another process writes into a ring, nothing is written beyond a receive's room.
+    #[test]
+    fn foreign_pieces_are_survived(
+        pieces in proptest::collection::vec(
+            (0..128_u32, prop_oneof![0..200_u64, any::<u64>()], proptest::collection::vec(any::<u8>(), 0..80)),
+            0..30,
+        ),
+        wants in proptest::collection::vec(proptest::option::of(0..3_u64), 0..4),
+    ) {
+        let mut world = World::new(SLOTS);
+        let mut rooms = vec![[7; 100]; wants.len()];
+        for ((n, room), tag) in (1..).zip(&mut rooms).zip(wants) {
+            let want = Want { from: None, tag: tag.map(|tag| (tag, u64::MAX)) };
+            world.receiver.receive(receive(&mut room[10..90], want, n));
+        }
+        for (tag, message, bytes) in pieces {
+            let piece = bytes.len() as u32;
+            let header = PieceHeader { tag, message, piece };
+            world.rings.rings[0][RECEIVER].push_back((header, bytes));
+            world.receive();
+        }
+        world.receiver.fail(code::ENETDOWN);
+        for room in rooms {
+            prop_assert!(room[..10] == [7; 10] && room[90..] == [7; 10]);
+        }
+    }
+
     /// Whatever the order of sends, receives and progress: every message arrives once and whole,
     /// and no receive gets a message if it also fits an earlier one of the same source that a
     /// later receive gets, or none.
