@@ -145,7 +145,7 @@ fn foreign_files_are_no_devices() {
     let mut other = whole.clone();
     other[8] += 1;
     let error = attach(&write(&other, 0o600));
-    assert!(error.to_string().contains("version 3"), "{error}");
+    assert!(error.to_string().contains("version 4"), "{error}");
     let link = directory.path().join("link");
     symlink(device, &link).unwrap();
     assert!(matches!(attach(&link), DeviceError::File { .. }));

@@ -332,7 +332,7 @@ fn scribbler(network: &Network, ranks: usize) -> impl Fn(u8) + use<> {
     use std::os::unix::fs::FileExt;
     let path = network.devices[&3].device.path().to_owned();
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-    // A rank's words: its process, whether it has left, and whether it is inside.
+    // A rank's words: its process is the first, and whether it is inside is 128 bytes further on.
     let pid = std::process::id().to_le_bytes();
     let bytes = std::fs::read(&path).unwrap();
     let seats = bytes.chunks_exact(4).enumerate();
@@ -341,7 +341,7 @@ fn scribbler(network: &Network, ranks: usize) -> impl Fn(u8) + use<> {
     assert_eq!(seats.len(), ranks);
     move |inside| {
         for seat in &seats {
-            file.write_all_at(&[inside], seat + 8).unwrap();
+            file.write_all_at(&[inside], seat + 128).unwrap();
         }
     }
 }
