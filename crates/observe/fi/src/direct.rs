@@ -115,7 +115,7 @@ impl Offer {
             return false;
         };
         let there = [span(self.guard, SECRET), span(begin, bytes)];
-        let (parts, both) = (here.len() as u64, there.len() as u64);
+        let [parts, both] = [here.len(), there.len()].map(|count| count as libc::c_ulong);
         let process = self.process as libc::pid_t;
         // SAFETY: writes only to `found` and to parts of the room, which may be written; the other
         // process's addresses are checked by the kernel.
