@@ -202,8 +202,12 @@ impl Matching {
     fn put(&mut self, to: u32, sending: Sending) {
         if sending.offered().is_some() {
             self.offers.sent(to, sending);
-            return;
+        } else {
+            self.sent(&sending);
         }
+    }
+
+    fn sent(&mut self, sending: &Sending) {
         let (envelope, context) = (&sending.envelope, sending.context);
         let done = sent(envelope, context, sending.reports, None);
         self.done.push_back(done);
@@ -475,11 +479,9 @@ impl Matching {
             self.offers.is_refused_by(source);
             sending.again(header.message);
             self.sends.entry(source).or_default().push_back(sending);
-            return;
+        } else {
+            self.sent(&sending);
         }
-        let (envelope, context) = (&sending.envelope, sending.context);
-        let done = sent(envelope, context, sending.reports, None);
-        self.done.push_back(done);
     }
 
     /// Takes the first piece of a message: finds its receive. `None` if it is no such piece.

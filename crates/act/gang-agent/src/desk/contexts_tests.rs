@@ -183,6 +183,30 @@ fn ranks_that_waited_for_each_other_at_one_switch_are_deadlocked() {
 }
 
 #[test]
+fn a_deadlock_by_calls_counts_though_ranks_seem_to_compute_on_their_contexts() {
+    let mut desk = desk_of(&[4], 8);
+    let gang = desk.submit(context_job("calls", 1 << 20), ms(0)).unwrap();
+    let seen = |desk: &mut Desk, looked| {
+        let mut seen = context_seen(gang, &[0, 1], 2, 2);
+        seen.looked = Some(looked);
+        desk.sight_contexts(HERE, vec![seen], &[]);
+        let status = desk.gangs(ms(0)).remove(0);
+        (status.observed, status.waits.len())
+    };
+    let progressing = Some(Observation::Progressing);
+    assert_eq!(seen(&mut desk, 5), (progressing, 0));
+    let dead = Observation::Deadlocked {
+        ranks: 2,
+        all: true,
+        polling: false,
+    };
+    desk.observed(gang, Some(true), dead);
+    assert_eq!(seen(&mut desk, 6), (Some(dead), 0));
+    desk.observed(gang, Some(true), Observation::Progressing);
+    assert_eq!(seen(&mut desk, 7), (progressing, 0));
+}
+
+#[test]
 fn only_devices_over_several_nodes_have_keys_and_each_has_its_own() {
     let mut desk = desk_of(&[4, 4], 8);
     let there = NodeId::new(1);
